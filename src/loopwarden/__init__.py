@@ -1,0 +1,1 @@
+"""Notices when an AI agent goes round in circles with its tools."""
