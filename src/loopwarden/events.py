@@ -81,6 +81,7 @@ class Outcome:
         error: Text of the error if the call failed instead of giving a result, else `None`.
         unknown_tool: Name of the tool that does not exist, where the host says so by structure; `None`
             leaves it to the error text.
+        timed_out: Whether the host says by structure that the call ran out of time.
         run_id: Run of the call.
         at: Seconds, as in `ToolCall`.
     """
@@ -89,6 +90,7 @@ class Outcome:
     result: object = None
     error: str | None = None
     unknown_tool: str | None = None
+    timed_out: bool = False
     run_id: str | None = None
     at: float | None = None
 

@@ -1,1 +1,1 @@
-
+"""Replay recorded runs, summarise their loops, report."""

@@ -6,9 +6,11 @@ detectors for free; text that is only volatile (durations, process ids) is left 
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
 from typing import Any
 
-import orjson
+from loopwarden.transcripts.source import exact
 
 
 def tool_result(
@@ -65,7 +67,65 @@ def arguments(value: object) -> object:
     """Arguments that a format keeps as JSON text, parsed; text that is no JSON stays text."""
     if isinstance(value, str | bytes):
         try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
+            return exact(value)
+        except ValueError:
             return value
     return value
+
+
+_MILLISECONDS = 1e11  # as seconds this is the year 5138; as milliseconds 1973
+_MICROSECONDS = 1e14
+_NANOSECONDS = 1e17
+
+
+def seconds(value: object) -> float | None:
+    """A time of a recorded file in seconds since the epoch, or `None` if it is no time.
+
+    Args:
+        value: ISO 8601 text (taken as UTC if it names no zone), or a number in seconds, milliseconds,
+            microseconds or nanoseconds, told apart by size; a number may stand in text.
+    """
+    if isinstance(value, str):
+        if value.isascii() and value.replace(".", "", 1).isdigit():
+            value = float(value)
+        else:
+            try:
+                moment = datetime.fromisoformat(value)
+                return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            except (ValueError, OverflowError):
+                return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number):
+        return None
+    for bound, unit in ((_NANOSECONDS, 1e9), (_MICROSECONDS, 1e6), (_MILLISECONDS, 1e3)):
+        if abs(number) >= bound:
+            return number / unit
+    return number
+
+
+def count(value: object) -> int:
+    """A number of tokens; anything that is none is 0."""
+    if isinstance(value, float):
+        value = int(value) if math.isfinite(value) else 0
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def text_of(content: object) -> str:
+    """The text of a result: a string, or a list of parts with `text`, joined by line ends; else empty."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return ""
+    texts = (
+        part if isinstance(part, str) else part.get("text")
+        for part in content
+        if isinstance(part, str | dict)
+    )
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
+import re
+import shutil
+import tempfile
+import weakref
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
@@ -20,11 +24,23 @@ from loopwarden.errors import TranscriptError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from loopwarden.transcripts.model import ReadNotes
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
+
+HEAD_LINE_BYTES = 4 * 1024 * 1024
+"""How much of it instead if its first line is longer than that (a prompt or an image in it)."""
+
+HEAD_RECORDS = 64
+"""How many records of the head are parsed at most to tell the format."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+SPOOL_BYTES = 16 * 1024 * 1024
+"""How much of standard input is kept in memory before it goes to a temporary file."""
 
 Kind: TypeAlias = Literal["text", "zip", "sqlite", "folder"]
 
@@ -69,19 +85,31 @@ class Source:
         self.path = path
         self.label = label if label is not None else (str(path) if path is not None else "(standard input)")
         self.limits = limits
-        self._stream: IO[bytes] | None = data  # can be read only once
+        self._stream: IO[bytes] | None = data  # can be read only once, unless it is kept
+        self._kept: IO[bytes] | None = None
+        self._unpacked = False
 
     @cached_property
     def head(self) -> bytes:
-        """The first `HEAD_BYTES` bytes, decompressed; empty for a folder."""
+        """The first `HEAD_BYTES` bytes, decompressed; empty for a folder.
+
+        If the first line does not end within them, up to `HEAD_LINE_BYTES`.
+        """
         if self.path is not None and self.path.is_dir():
             return b""
         if self._stream is not None:
-            head = self._stream.read(HEAD_BYTES)
+            self._unpack_stream()
+            head = self._read_head(self._stream)
             self._stream = io.BufferedReader(_Prefixed(head, self._stream))
             return head
         with self._open() as stream:
-            return _guarded(self, stream.read, HEAD_BYTES)
+            return self._read_head(stream)
+
+    def _read_head(self, stream: IO[bytes]) -> bytes:
+        head = _guarded(self, stream.read, HEAD_BYTES)
+        if len(head) == HEAD_BYTES and b"\n" not in head and head.lstrip(b"\xef\xbb\xbf \t\r")[:1] in b"{[":
+            head += _guarded(self, stream.readline, HEAD_LINE_BYTES - HEAD_BYTES)
+        return head
 
     @cached_property
     def kind(self) -> Kind:
@@ -104,6 +132,55 @@ class Source:
             except orjson.JSONDecodeError:
                 continue
         return None
+
+    @cached_property
+    def head_records(self) -> list[dict[str, Any]]:
+        """The JSON objects on the first lines that lie within the head; empty if the first line has none.
+
+        Never raises; other values and damaged lines are passed over.
+        """
+        if self.kind != "text":
+            return []
+        whole, newline, _ = self.head.rpartition(b"\n")
+        lines = (whole if newline else self.head).lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n")
+        if not lines[0].startswith(b"{"):
+            return []
+        records: list[dict[str, Any]] = []
+        for line in lines[:HEAD_RECORDS]:
+            values, _ = parse_line(line.strip())
+            records += [value for value in values if isinstance(value, dict)]
+            if not records:
+                return []
+        return records
+
+    def keep(self) -> None:
+        """Make standard input readable more than once, by copying it; does nothing for a file."""
+        if self._stream is None or self._kept is not None:
+            return
+        _ = self.head
+        self._kept = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115 - lives as long as we
+        weakref.finalize(self, self._kept.close)
+        try:
+            shutil.copyfileobj(self._stream, self._kept)
+        except (OSError, EOFError, zlib.error) as error:
+            raise TranscriptError(self.label, f"could not be read: {error}") from error
+
+    def records(self, notes: ReadNotes) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The JSON objects of a line-based file with the number of their line; bad lines are counted.
+
+        A line that holds several objects gives all of them; what follows a fault on a line is lost.
+        """
+        for number, line in self.lines(notes):
+            values, fault = parse_line(line)
+            if fault is not None:
+                notes.add(fault, number)
+            if len(values) > 1:
+                notes.add("two_on_a_line", number)
+            for value in values:
+                if isinstance(value, dict):
+                    yield number, value
+                else:
+                    notes.add("bad_line", number)
 
     def lines(self, notes: ReadNotes) -> Iterator[tuple[int, bytes]]:
         """The lines that are not blank, with their number from 1, without the line end.
@@ -150,19 +227,38 @@ class Source:
                 yield number, line.decode(errors="replace")
 
     def _open(self) -> IO[bytes]:
+        if self._kept is not None:
+            self._kept.seek(0)
+            return io.BufferedReader(_Prefixed(b"", self._kept))
         if self._stream is not None:
+            self._unpack_stream()
             return self._stream
         if self.path is None:
-            raise TranscriptError(self.label, "standard input can be read only once")
+            raise TranscriptError(self.label, "there is nothing to read")
         try:
-            stream: IO[bytes] = self.path.open("rb")
-            magic = stream.read(2)
-            stream.seek(0)
+            stream = self.path.open("rb")
+            try:
+                packed = stream.read(2) == GZIP_MAGIC
+                stream.seek(0)
+            except OSError:
+                stream.close()
+                raise
+            if packed:
+                stream.close()
+                return gzip.open(self.path, "rb")  # type: ignore[return-value]  # a reading file in all we use
         except OSError as error:
             raise TranscriptError(self.label, error.strerror or str(error)) from error
-        if magic == b"\x1f\x8b":
-            return gzip.GzipFile(fileobj=stream)  # type: ignore[return-value]  # a reading file in all we use
         return stream
+
+    def _unpack_stream(self) -> None:
+        """Put a decompressor over standard input if it is gzip."""
+        if self._stream is None or self._unpacked:
+            return
+        self._unpacked = True
+        magic = _guarded(self, self._stream.read, 2)
+        self._stream = io.BufferedReader(_Prefixed(magic, self._stream))
+        if magic == GZIP_MAGIC:
+            self._stream = gzip.GzipFile(fileobj=self._stream)  # type: ignore[assignment]  # as in `_open`
 
     @property
     def size(self) -> int:
@@ -182,7 +278,62 @@ def parse(data: bytes, label: str) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        values, fault = parse_line(data.strip())  # takes NaN and lone surrogates, which Python writes
+        if len(values) == 1 and fault is None:
+            return values[0]
         raise TranscriptError(label, f"no valid JSON: {error.msg} (line {error.lineno})") from error
+
+
+_decoder = json.JSONDecoder()
+
+
+def parse_line(line: bytes) -> tuple[list[Any], str | None]:
+    """The JSON values on one line, and the kind of the fault that was met (a key of `NOTE_KINDS`).
+
+    What `orjson` refuses (two values, invalid UTF-8, lone surrogates) is tried again value by value.
+    """
+    try:
+        return [orjson.loads(line)], None
+    except orjson.JSONDecodeError as error:
+        if "limit" in error.msg:  # of depth
+            return [], "too_deep"
+    fault = None
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        text, fault = line.decode(errors="replace"), "not_utf8"
+    values = []
+    place = 0
+    try:
+        while place < len(text):
+            value, place = _decoder.raw_decode(text, place)
+            values.append(value)
+            while place < len(text) and text[place] in " \t\r":
+                place += 1
+    except RecursionError:
+        return values, "too_deep"
+    except ValueError:
+        return values, "bad_line"
+    return values, fault
+
+
+_LONG_INTEGER = re.compile(rb"\d{19}")
+
+
+def exact(data: bytes | str) -> Any:
+    """A small JSON value with every integer exact; the fast parser makes floats of those over 64 bit.
+
+    Raises:
+        ValueError: No JSON, or nested too deep.
+    """
+    encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    value = orjson.loads(encoded)
+    if _LONG_INTEGER.search(encoded):
+        try:
+            value = json.loads(encoded)
+        except RecursionError as error:
+            raise ValueError("nested too deep") from error
+    return value
 
 
 class _Prefixed(io.RawIOBase):

@@ -1,0 +1,121 @@
+"""Runs the documentation as tests: README.md, docs/ and the docstrings of src/.
+
+Every document gets an empty folder to run in, with `examples/` and `tests/` linked into it.
+
+- `python` blocks run, sharing their names within a document; those that begin with `>>>` are compared.
+- `console` and `bash` blocks: the lines `$ loopwarden ...` run. Output is compared where it is given
+  (`...` stands for anything) and has to be what the terminal would show, 80 columns wide, no colour.
+  A command must succeed, unless `$ echo $?` follows and shows the code it ends with. Other commands
+  are for the reader and don't run.
+- `json` and `json5` blocks have to parse.
+
+`<!-- skip: next "reason" -->` in front of a block leaves it out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import json5
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
+from sybil.parsers.rest import DocTestParser
+from sybil.sybil import SybilCollection
+
+if TYPE_CHECKING:
+    from sybil.typing import Parser
+
+ROOT = Path(__file__).parent
+CONSOLE_SECONDS = 60
+
+
+def enter_folder(namespace: dict[str, Any]) -> None:
+    """Make the document's folder and go there."""
+    folder = tempfile.TemporaryDirectory(prefix="loopwarden-docs-")
+    namespace["_folder"], namespace["_back"] = folder, Path.cwd()
+    for name in ("examples", "tests"):
+        (Path(folder.name) / name).symlink_to(ROOT / name)
+    os.chdir(folder.name)
+
+
+def leave_folder(namespace: dict[str, Any]) -> None:
+    """Go back and remove the document's folder."""
+    os.chdir(namespace["_back"])
+    namespace["_folder"].cleanup()
+
+
+def run_line(line: str) -> tuple[str, int]:
+    """Run one shell line and give what the terminal would show, and the exit code."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    width = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "PYTHONUTF8": "1"}
+    plain = {"NO_COLOR": "1", "FORCE_COLOR": "", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
+    ended = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        env=os.environ | width | plain | {"PATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=CONSOLE_SECONDS,
+        check=False,
+    )
+    return ended.stdout.decode("utf-8", "replace"), ended.returncode
+
+
+def evaluate_console(example: Example) -> str | None:
+    """Run the block's `loopwarden` lines; the answer is what is wrong, `None` if nothing is."""
+    commands = re.split(r"^\$ ", str(example.parsed).replace("\\\n", ""), flags=re.MULTILINE)[1:]
+    code, ran, shown = 0, "", ""
+    for command in commands:
+        line, _, wanted = command.partition("\n")
+        if line.strip() == "echo $?" and ran:
+            shown, code = f"{code}\n", 0
+        elif code:
+            return f"$ {ran}\nended with {code}, and no `$ echo $?` follows that says so:\n{shown}"
+        elif shlex.split(line, comments=True)[:1] == ["loopwarden"]:
+            ran = line
+            shown, code = run_line(line)
+        else:
+            continue
+        shown = "\n".join(row.rstrip() for row in shown.splitlines()).strip("\n") + "\n"
+        if wanted.strip() and not OutputChecker().check_output(wanted.strip("\n") + "\n", shown, ELLIPSIS):
+            return f"$ {line}\nshould show\n{wanted}\nbut shows\n{shown}"
+    return f"$ {ran}\nended with {code}:\n{shown}" if code else None
+
+
+def evaluate_json(example: Example) -> None:
+    """Parse a JSON block."""
+    json.loads(example.parsed)
+
+
+def evaluate_json5(example: Example) -> None:
+    """Parse a JSON5 block."""
+    json5.loads(example.parsed)
+
+
+DOCTEST = ELLIPSIS | NORMALIZE_WHITESPACE
+PAGE: list[Parser] = [
+    SkipParser(),
+    PythonCodeBlockParser(doctest_optionflags=DOCTEST),
+    *(CodeBlockParser(language, evaluate_console) for language in ("console", "bash")),
+    CodeBlockParser("json", evaluate_json),
+    CodeBlockParser("json5", evaluate_json5),
+]
+DOCSTRING: list[Parser] = [DocTestParser(DOCTEST), PythonCodeBlockParser(doctest_optionflags=DOCTEST)]
+
+pytest_collect_file = SybilCollection(
+    Sybil(parsers, path=path, pattern=pattern, exclude=exclude, setup=enter_folder, teardown=leave_folder)
+    for parsers, path, pattern, exclude in (
+        (PAGE, ".", "*.md", "*/*.md"),
+        (PAGE, "docs", "*.md", None),
+        (DOCSTRING, "src", "*.py", None),
+    )
+).pytest()

@@ -1,0 +1,125 @@
+"""`loopwarden config`: look at a configuration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loopwarden.config import json_schema, load_config
+from loopwarden.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from loopwarden.config import Config, Setting
+
+app = typer.Typer(
+    no_args_is_help=True, help="Check a configuration, show what comes of it, or print its schema."
+)
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="JSON5 file, loopwarden's own or OpenClaw's. Without it: LOOPWARDEN_CONFIG, ./loopwarden.json5, "
+        "then the user's configuration folder.",
+    ),
+]
+
+EXIT_ERROR = 2
+"""The configuration cannot be used."""
+
+
+@app.command()
+def check(config: ConfigFile = None) -> None:
+    """Say everything that is wrong or was repaired; exit with 2 if it cannot be used."""
+    found = _load(config)
+    warnings = found.warnings
+    count = {0: "no warnings", 1: "1 warning"}.get(len(warnings), f"{len(warnings)} warnings")
+    typer.echo(f"{_name(found)}: ok, {count}")
+    for warning in warnings:
+        typer.echo(f"  warning: {warning}")
+
+
+@app.command()
+def show(
+    config: ConfigFile = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Show the result for this agent.")
+    ] = None,
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="With the tool profiles that ship with loopwarden.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with everything.")] = False,
+) -> None:
+    """Show the merged and repaired values, and where each of them came from."""
+    found = _load(config)
+    settings = found.explain(agent)
+    if as_json:
+        typer.echo(json.dumps(_object(found, agent, settings), indent=2, ensure_ascii=False))
+        return
+    if agent is not None and agent not in found.agent_ids:
+        typer.echo(f"agent {agent!r} is not listed; the values for all agents hold", err=True)
+    touched = {_profile_of(one) for one in settings if one.origin != "default"} | {None}
+    shown = [one for one in settings if profiles or _profile_of(one) in touched]
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    _table(shown, title=_name(found))
+    if hidden := len(settings) - len(shown):
+        typer.echo(f"and {hidden} values of tool profiles that ship with loopwarden (--profiles shows them)")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a configuration file."""
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+def _load(path: Path | None) -> Config:
+    try:
+        return load_config(path)
+    except ConfigError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(EXIT_ERROR) from error
+
+
+def _profile_of(setting: Setting) -> str | None:
+    """The tool profile that the value belongs to; `None` for the fields of the block itself."""
+    return setting.field.rpartition(".")[0] if setting.field.startswith("toolProfiles.") else None
+
+
+def _name(config: Config) -> str:
+    return config.source if config.source is not None else "no configuration file (all defaults)"
+
+
+def _object(config: Config, agent: str | None, settings: Iterable[Setting]) -> dict[str, Any]:
+    return {
+        "source": config.source,
+        "agent": agent,
+        "agents": list(config.agent_ids),
+        "warnings": [{"path": one.path, "line": one.line, "message": one.message} for one in config.warnings],
+        "values": {one.field: {"value": one.value, "origin": one.origin} for one in settings},
+    }
+
+
+def _table(settings: Iterable[Setting], *, title: str) -> None:
+    """A table on a terminal, aligned plain text where the output goes elsewhere."""
+    rows = [(one.field, json.dumps(one.value, ensure_ascii=False), one.origin) for one in settings]
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table("field", "value", "from", title=Text(title))
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        Console().print(table)
+        return
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for field, value, origin in rows:
+        typer.echo(f"{field:<{widths[0]}}  {value:<{widths[1]}}  {origin}")

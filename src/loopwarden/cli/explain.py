@@ -1,0 +1,33 @@
+"""`loopwarden explain`: what a detector sees, why, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, get_args
+
+import typer
+
+from loopwarden.events import DetectorId
+
+
+def explain(
+    detector: Annotated[str, typer.Argument(metavar="DETECTOR|all", help="Name of a detector, or all.")],
+) -> None:
+    """Explain a detector: what it sees, an example, what the model is told, its options and limits."""
+    names: tuple[str, ...] = get_args(DetectorId)
+    if detector != "all" and detector not in names:
+        near = difflib.get_close_matches(detector, names, 1, cutoff=0.4)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise typer.BadParameter(f"{detector!r} is no detector.{hint} Known: all, {', '.join(names)}.")
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from loopwarden.core.detectors import page
+
+    console = Console()
+    for place, name in enumerate(names if detector == "all" else (detector,)):
+        text = page(name)
+        if console.is_terminal:
+            console.print(Markdown(text))
+        else:
+            typer.echo(("\n" if place else "") + text.rstrip("\n"))

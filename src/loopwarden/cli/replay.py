@@ -1,0 +1,71 @@
+"""`loopwarden replay`: events in, one verdict a line out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from loopwarden.events import Event, Verdict
+
+
+def replay(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Events or any known transcript; - reads events.")
+    ],
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Configuration; without it as for scan.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="ID", help="Use the settings of this agent in the configuration.")
+    ] = None,
+    mode: Annotated[
+        Literal["enforce", "observe"],
+        typer.Option(help="enforce: outcomes of refused calls are left out. observe: everything ran."),
+    ] = "enforce",
+    file_format: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help="Format of the file, if not told from it.")
+    ] = None,
+) -> None:
+    """Feed recorded events to a fresh guard and print what it says to each, one JSON object a line.
+
+    Exit code: 0 all was read, 2 wrong use or a file that can't be read.
+    """
+    import orjson
+
+    from loopwarden.config import load_config
+    from loopwarden.guard import LoopGuard
+    from loopwarden.transcripts.model import Recorded
+    from loopwarden.transcripts.registry import read
+    from loopwarden.transcripts.source import Source
+
+    source = Source(None, data=sys.stdin.buffer) if file == "-" else Source(Path(file))
+    wanted = file_format or ("events" if file == "-" else None)
+    guard = LoopGuard(load_config(config), agent_id=agent, mode=mode)
+    out = sys.stdout.buffer
+    for item in read(source, format=wanted).items:
+        if isinstance(item, Recorded):
+            verdict = guard.session(item.stream).feed(item.event)
+            record = {"stream": item.stream} | _line(item.event, verdict)
+            out.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+            out.flush()
+
+
+def _line(event: Event, verdict: Verdict) -> dict[str, Any]:
+    from loopwarden.events import Outcome, ToolCall
+
+    line: dict[str, Any] = {"event": type(event).__name__}
+    if isinstance(event, ToolCall | Outcome):
+        line["id"] = event.call_id
+    if event.run_id is not None:
+        line["run"] = event.run_id
+    for name in ("action", "would", "level", "detector", "count", "threshold", "tool", "paired_tools", "key"):
+        value = getattr(verdict, name)
+        if value or name == "action":
+            line[name] = value
+    if verdict.detector is not None:
+        line |= {"announce": verdict.announce, "error": verdict.error, "message": verdict.message}
+    return line

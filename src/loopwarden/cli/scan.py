@@ -1,0 +1,312 @@
+"""`loopwarden scan`: finds loops in recorded runs."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+
+    from loopwarden.scan.replay import ScanOptions
+    from loopwarden.scan.summary import FileReport, Report
+    from loopwarden.transcripts.discover import Candidate, Skipped
+
+EXIT_FOUND = 1
+"""A loop of the level given with --fail-on, or worse, was found."""
+
+EXIT_WRONG = 2
+"""Wrong use."""
+
+EXIT_UNREADABLE = 3
+"""At least one file could not be read."""
+
+_REFRESH_SECONDS = 0.1
+_POLL_SECONDS = 1.0
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION = re.compile(r"(\d{1,6})([smhdw])")
+
+
+def _since(text: str | None, now: float) -> float | None:
+    """Seconds since the epoch for `7d`, `12h` or a date; `None` stays `None`."""
+    if text is None:
+        return None
+    length = _DURATION.fullmatch(text.strip().lower())
+    if length is not None:
+        return now - int(length[1]) * _UNITS[length[2]]
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        message = f"{text!r}: give a length as 30m, 12h, 7d, 2w, or a date as 2026-07-01"
+        raise typer.BadParameter(message, param_hint="--since") from None
+
+
+def scan(  # noqa: PLR0917 - typer calls it by name
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH...]",
+            help="Files, folders, patterns, or - for standard input. Without any, the session folders of "
+            "Claude Code, Codex, Gemini CLI, OpenClaw, opencode, Hermes and Qwen Code on this machine.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="7d", help="Only runs whose last event is not older: 30m, 12h, 7d, 2w, or a date."
+        ),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="NAME", help="Format of all files, instead of telling it by content."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Configuration to judge by. All detectors look, as with enabled: true, unless it says "
+            "enabled: false. Without it: LOOPWARDEN_CONFIG, ./loopwarden.json5, then the user's "
+            "configuration folder.",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="ID", help="Use the settings of this agent in the configuration.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="Processes at work.")] = 1,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Watch the files and print a loop when it begins; ends with Ctrl-C."),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document on standard output; see --json-schema.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one offline page with every run.")
+    ] = None,
+    fail_on: Annotated[
+        Literal["warning", "critical"] | None,
+        typer.Option("--fail-on", help="Exit with 1 if a loop of this level or worse was found."),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, help="How many loops and runs are listed, the worst first.")
+    ] = 10,
+    json_schema: Annotated[
+        bool, typer.Option("--json-schema", help="Print the JSON Schema of --json and do nothing else.")
+    ] = False,
+) -> None:
+    """Find loops in recorded runs, and what they cost.
+
+    Says where the guard would have warned, refused and ended the run, and what was spent after that. Nothing
+    is changed or sent anywhere; results of tools are not shown, and credentials in arguments are masked.
+
+    Exit code: 0 nothing to report, 1 a loop was found (only with --fail-on), 2 wrong use, 3 a file could not
+    be read or is of no known format (all others were). 1 comes before 3.
+    """
+    if json_schema:
+        _print_schema()
+        return
+    from loopwarden.config import load_config
+    from loopwarden.scan.replay import ScanOptions
+    from loopwarden.transcripts.registry import by_name
+
+    if file_format is not None:
+        by_name(file_format)
+    if follow and (as_json or html is not None or fail_on is not None or paths == ["-"]):
+        raise typer.BadParameter("goes on for ever: not with --json, --html, --fail-on or standard input",
+                                 param_hint="--follow")  # fmt: skip
+    loaded = load_config(config)
+    if agent is not None and agent not in loaded.agent_ids:
+        known = ", ".join(loaded.agent_ids) or "none"
+        raise typer.BadParameter(
+            f"{agent!r} is not in the configuration (there: {known})", param_hint="--agent"
+        )
+    options = ScanOptions(config=loaded, agent_id=agent, since=_since(since, time.time()))
+    if follow:
+        _follow(paths, file_format, options)
+        return
+    report = _report(paths, file_format, options, jobs, quiet=as_json)
+    if html is not None:
+        _write_page(report, html)
+    if as_json:
+        from loopwarden.scan.json_report import report_json
+
+        sys.stdout.buffer.write(report_json(report))
+    else:
+        from loopwarden.scan.terminal import print_report
+
+        print_report(_console(), report, top=top, html=None if html is None else str(html))
+    code = _exit_code(report, fail_on, paths)
+    if code:
+        raise typer.Exit(code)
+
+
+def _print_schema() -> None:
+    import orjson
+
+    from loopwarden.scan.json_report import report_schema
+
+    sys.stdout.buffer.write(
+        orjson.dumps(report_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    )
+
+
+def _console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def _exit_code(report: Report, fail_on: str | None, paths: list[str] | None) -> int:
+    if fail_on is not None and any(fail_on in ("warning", loop.level) for _, _, loop in report.loops):
+        return EXIT_FOUND
+    if report.unreadable:
+        nothing_there = (
+            paths
+            and len(report.unreadable) == len(report.files)
+            and all(file.why == "missing" for file in report.files)
+        )
+        return EXIT_WRONG if nothing_there else EXIT_UNREADABLE
+    return 0
+
+
+def _find(
+    paths: list[str] | None, file_format: str | None
+) -> tuple[Callable[[], Iterator[Candidate | Skipped]], list[tuple[str, str]]]:
+    """How to list the files, and where sessions are looked for if no path was given."""
+    from loopwarden.transcripts.discover import discover
+    from loopwarden.transcripts.locations import known_locations
+
+    if paths:
+        stdin = sys.stdin.buffer
+        return lambda: discover(paths, format=file_format, stdin=stdin), []
+    places = known_locations()
+    there = [place.pattern for place in places if place.exists]
+    return lambda: discover(there, format=file_format), [(place.program, place.pattern) for place in places]
+
+
+def _report(
+    paths: list[str] | None, file_format: str | None, options: ScanOptions, jobs: int, *, quiet: bool
+) -> Report:
+    from loopwarden.scan.summary import Report
+    from loopwarden.transcripts.discover import Candidate, printable
+
+    find, places = _find(paths, file_format)
+    named = {printable(path) for path in paths or ()}
+    candidates: list[Candidate] = []
+    left_out: list[FileReport] = []
+    for found in find():
+        if not isinstance(found, Candidate):
+            left_out.append(_left_out(found, named=found.label in named))
+        elif options.since is None or found.modified is None or found.modified >= options.since:
+            candidates.append(found)
+    files = _scan_with_progress(candidates, options, jobs, quiet=quiet)
+    return Report(
+        files=(*files, *left_out),
+        config=options.config.source or "built-in defaults",
+        config_warnings=tuple(str(warning) for warning in options.config.warnings),
+        since=options.since,
+        looked_in=tuple((program, place, _below(place, files)) for program, place in places),
+    )
+
+
+def _below(pattern: str, files: list[FileReport]) -> int:
+    """How many of the files lie at or below the pattern."""
+    from fnmatch import fnmatchcase
+
+    return sum(fnmatchcase(file.path, pattern) or fnmatchcase(file.path, f"{pattern}/*") for file in files)
+
+
+def _left_out(found: Skipped, *, named: bool) -> FileReport:
+    from loopwarden.scan.masking import clean
+    from loopwarden.scan.summary import FileReport
+
+    why = "unknown_format" if named and found.why == "empty" else found.why
+    return FileReport(path=clean(found.label, 1000), error=clean(found.detail, 300), why=why)
+
+
+def _scan_with_progress(
+    candidates: list[Candidate], options: ScanOptions, jobs: int, *, quiet: bool
+) -> list[FileReport]:
+    from loopwarden.scan.parallel import scan_files
+
+    if quiet or not candidates or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return scan_files(candidates, options, jobs=jobs)
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    narrow = _console(stderr=True).width < 60  # noqa: PLR2004 - what the wide columns need
+    wide = () if narrow else (DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(None), *wide, TimeRemainingColumn())
+    with Progress(*columns, console=_console(stderr=True), transient=True, auto_refresh=False) as progress:
+        shown = 0.0
+        task = progress.add_task("Scanning", total=sum(max(candidate.size, 1) for candidate in candidates))
+
+        def done(file: FileReport) -> None:
+            progress.update(task, advance=max(file.size, 1))
+            tick()
+
+        def tick() -> None:
+            nonlocal shown
+            if time.monotonic() - shown >= _REFRESH_SECONDS:
+                shown = time.monotonic()
+                progress.refresh()
+
+        return scan_files(candidates, options, jobs=jobs, on_file=done, tick=tick)
+
+
+def _write_page(report: Report, path: Path) -> None:
+    from loopwarden.scan.html_report import report_html
+
+    path.write_text(report_html(report), encoding="utf-8")
+
+
+def _follow(paths: list[str] | None, file_format: str | None, options: ScanOptions) -> None:
+    from rich.text import Text
+
+    from loopwarden.scan import words
+    from loopwarden.scan.follow import Follower
+
+    find, places = _find(paths, file_format)
+    console = _console()
+    for program, place in places:
+        console.print(Text(f"Looking for {program} in {place}"), soft_wrap=True)
+    follower = Follower(find, options, clock=time.monotonic, now=time.time)
+    first = True
+    while True:
+        for notice in follower.look():
+            loop = notice.loop
+            step = loop.steps[0] if loop.steps else None
+            called = f" {step.tool}({step.arguments})" if step else ""
+            at = words.moment(loop.last.at) or datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+            line = Text(f"{at} ")
+            line.append(
+                f"{loop.level} {loop.detectors[0]}", style="red" if loop.level == "critical" else "yellow"
+            )
+            line.append(
+                f" {notice.stage}: {words.how(loop)}:{called}; {words.place(loop.last)} of {notice.run.title}"
+            )
+            line.append(f" in {notice.file}", style="dim")
+            console.print(line, soft_wrap=True)
+        if first:
+            watched = words.plural(follower.files, "file")
+            console.print(Text(f"Watching {watched} and new ones; Ctrl-C ends.", style="dim"), soft_wrap=True)
+            first = False
+        time.sleep(_POLL_SECONDS)

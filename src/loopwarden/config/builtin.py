@@ -1,0 +1,27 @@
+"""What ships with the package: the presets, and the tool profiles of well-known hosts."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from loopwarden.config.json5_reader import read_json5
+from loopwarden.config.schema import LoopDetection
+
+
+def _read(name: str) -> dict[str, Any]:
+    text = files("loopwarden.config").joinpath("presets", f"{name}.json5").read_text(encoding="utf-8")
+    return LoopDetection.model_validate(read_json5(text).value).written()
+
+
+@cache
+def preset(name: str) -> dict[str, Any]:
+    """The values of a preset as a block; `reference` has every field. Not to be changed by callers."""
+    return _read(name)
+
+
+@cache
+def tool_profiles() -> dict[str, dict[str, Any]]:
+    """The shipped tool profiles by pattern, as blocks. Not to be changed by callers."""
+    return cast("dict[str, dict[str, Any]]", _read("tool-profiles")["toolProfiles"])

@@ -1,0 +1,141 @@
+"""Faults in the words of the person who wrote the configuration: where, what was given, what is allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from loopwarden.config.schema import LARGEST, Block, LoopDetection
+from loopwarden.errors import ConfigProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from loopwarden.config.json5_reader import Path
+
+SHOWN: Final = 60
+"""Longest piece of a given value that a message repeats."""
+
+MOST: Final = 200
+"""Most faults that one error tells; a file with more is no configuration."""
+
+_PLAIN_KEY = re.compile(r"[\w$*?!:@/-]+")
+_NEAR = 0.6  # difflib's own measure of "close"
+
+_ALLOWED = {
+    "bool_type": "true or false",
+    "int_type": "a whole number, 1 or more",
+    "greater_than_equal": "a whole number, 1 or more",
+    "less_than_equal": f"a whole number up to {LARGEST}",
+    "float_type": "a number above 0",
+    "greater_than": "a number above 0",
+    "finite_number": "a number above 0",
+    "model_type": "an object",
+    "dict_type": "an object",
+    "list_type": "a list of strings",
+    "string_type": "a string",
+    "string_unicode": "a string of valid characters",
+    "string_too_short": "a string that is not empty",
+}
+
+
+def dotted(path: Path) -> str:
+    """The path as a person writes it: `agents.list[2].tools.loopDetection.historySize`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif len(part) <= SHOWN and _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{shown(part)}]"
+    return text
+
+
+def shown(value: object) -> str:
+    """The value as it would stand in the file, shortened; never fails and never calls foreign code."""
+    if isinstance(value, dict):
+        return "an object" if value else "{}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if value else "[]"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
+        return "a number beyond 2^53"
+    if isinstance(value, (str, int, float)) or value is None:
+        cut = value[: SHOWN + 1] if isinstance(value, str) else value
+        text = json.dumps(cut, ensure_ascii=isinstance(cut, str) and not cut.isprintable())
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return f"a Python {type(value).__name__}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like `name`, if one is; case and underscores do not matter."""
+    folded = {_fold(one): one for one in known}
+    found = get_close_matches(_fold(name)[:100], folded, n=1, cutoff=_NEAR)
+    return folded[found[0]] if found else None
+
+
+def _fold(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def problems_of(error: ValidationError, at: Path, lines: Mapping[Path, int]) -> list[ConfigProblem]:
+    """Every fault that the models found in the block at `at`, up to `MOST`."""
+    return [_problem(detail, at, lines) for detail in error.errors(include_url=False)[:MOST]]
+
+
+def _problem(detail: ErrorDetails, at: Path, lines: Mapping[Path, int]) -> ConfigProblem:
+    loc = tuple(part for part in detail["loc"] if part != "[key]")
+    path = (*at, *loc)
+    kind = detail["type"]
+    suggestion = None
+    if kind == "extra_forbidden":
+        known = known_keys(loc[:-1])
+        suggestion = nearest(str(loc[-1]), known)
+        message = f"unknown key (with {shown(detail['input'])}); known here: {', '.join(known)}"
+    elif kind == "missing":
+        message = "missing; it has to be there"
+    else:
+        message = f"{shown(detail['input'])} is not allowed; {_allowed(detail)}"
+    return ConfigProblem(path=dotted(path), message=message, line=line_of(path, lines), suggestion=suggestion)
+
+
+def _allowed(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        return f"allowed: {str(context['expected']).replace(chr(39), chr(34))}"
+    if kind == "string_too_long":
+        return f"allowed: up to {context['max_length']} characters"
+    if kind == "too_long":
+        return f"allowed: up to {context['max_length']} entries"
+    if kind == "too_short":
+        return "allowed: at least one entry"
+    return f"allowed: {_ALLOWED.get(kind, detail['msg'])}"
+
+
+def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
+    """Line of the key at `path`, or of the nearest thing around it that has one."""
+    for end in range(len(path), 0, -1):
+        if path[:end] in lines:
+            return lines[path[:end]]
+    return None
+
+
+def known_keys(loc: Path) -> list[str]:
+    """The keys that the models know in the block at `loc`, counted from a `tools.loopDetection` block."""
+    model: type[Block] = LoopDetection
+    inside_mapping = False
+    for part in loc:
+        if inside_mapping:  # a tool name under toolProfiles: the model stays the one of its values
+            inside_mapping = False
+            continue
+        annotation: Any = next(one.annotation for one in model.model_fields.values() if one.alias == part)
+        inside_mapping = not isinstance(annotation, type)
+        model = annotation.__args__[1] if inside_mapping else annotation
+    return [str(one.alias) for one in model.model_fields.values()]

@@ -1,0 +1,92 @@
+"""What happens after a compaction: the armed guard, and compactions that free no room (SPEC 6 and 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.core.finding import Finding, short
+
+if TYPE_CHECKING:
+    from loopwarden.core.log import Entry
+
+IDLE_COMPACTIONS: Final = 3
+"""Compactions in a row with no completed call between that end the run."""
+
+
+class CompactionGuard:
+    """Armed by every compaction-retry and by nothing else.
+
+    Attributes:
+        left: Places of the window that are still to be filled; 0 while it is not armed.
+        same: Places in a row, from the first, with the same call and outcome.
+        idle: Compactions since the last completed call.
+    """
+
+    __slots__ = ("_first", "_turn", "_turn_signatures", "idle", "left", "same")
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.same = 0
+        self.idle = 0
+        self._first: tuple[bytes, bytes] | None = None
+        self._turn = -1
+        self._turn_signatures: set[bytes] = set()
+
+    def disarm(self) -> None:
+        """Look at nothing until the next compaction."""
+        self.left = self.same = 0
+        self._first = None
+        self._turn = -1
+        self._turn_signatures.clear()
+
+    def compacted(self, window: int) -> Finding | None:
+        """The history was compacted: arm afresh, and judge a row of compactions without work."""
+        self.disarm()
+        self.left = window
+        self.idle += 1
+        if self.idle < IDLE_COMPACTIONS:
+            return None
+        seen = (
+            f"The history was compacted {self.idle} times in a row with no finished call between: compaction "
+            "freed no room."
+        )
+        return Finding("post_compaction", "critical", self.idle, IDLE_COMPACTIONS, "compaction:idle", seen)
+
+    def observe(self, entry: Entry, outcome: bytes, window: int) -> Finding | None:
+        """A call completed while the guard may be armed.
+
+        Identical calls of one turn fill one place; another outcome among them is news.
+        """
+        self.idle = 0
+        if not self.left:
+            return None
+        signature = entry.signature
+        if entry.turn != self._turn:
+            self._turn = entry.turn
+            self._turn_signatures.clear()
+        elif signature in self._turn_signatures:
+            if self._first is not None and self._first[0] == signature and self._first[1] != outcome:
+                self.same = 0
+            return None
+        self._turn_signatures.add(signature)
+        if self._first is None:
+            self._first = (signature, outcome)
+            self.same = 1
+        elif self.same and self._first == (signature, outcome):
+            self.same += 1
+        else:
+            self.same = 0
+        self.left -= 1
+        if self.left:
+            return None
+        count = self.same
+        self.disarm()
+        if count < window:
+            return None
+        tool = entry.use.tool
+        seen = (
+            f"After the history was compacted, {tool} was called {count} times with the same arguments and gave "
+            "the same result each time."
+        )
+        key = f"compaction:{short(signature)}"
+        return Finding("post_compaction", "critical", count, window, key, seen, (signature,), (tool,))

@@ -1,0 +1,184 @@
+"""A round of three or more calls.
+
+## What it sees
+The newest calls repeat a sequence of 3 to 64 signatures, the shortest one that explains them. The count is
+the length of the repeating tail, the present call included; the tail is cut where an outcome differs
+from the one at its place a lap before. A warning needs three whole laps; a refusal needs one lap more
+than a warning could have needed, and an outcome for every call. It has a memory of its own, so that a
+round longer than the window is seen.
+
+## Why it matters
+Read, edit, test, read, edit, test: each call repeats too seldom for a count per call to speak up, while
+the whole goes nowhere.
+
+## When it stays silent
+When an answer in the round changes, and after a new write. A round made of polls and waits alone is
+watching several jobs, which `known_poll_no_progress` judges one by one.
+
+## What it doesn't catch
+Rounds longer than 64 calls, and rounds in which one call varies its arguments.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.core.finding import Finding
+
+if TYPE_CHECKING:
+    from loopwarden.core.log import Log
+    from loopwarden.core.profile import ToolUse
+    from loopwarden.events import Level
+
+OPTIONS = ("detectors.cycle", "warningThreshold", "criticalThreshold", "resetOnWrite")
+EXAMPLE = "abc" * 8
+
+SHORTEST: Final = 3
+LONGEST: Final = 64
+LAPS: Final = 3
+"""Whole laps, the present call included, before a round is one."""
+
+
+def memory(warning: int, critical: int) -> int:
+    """Calls that have to be kept so that the longest round can reach its critical threshold."""
+    return max(critical, max(warning, LAPS * LONGEST) + LONGEST) + LONGEST + 1
+
+
+class Cycle:
+    """The repeating tail of the log.
+
+    Attributes:
+        period: Length of the sequence that repeats, 0 while none does.
+        start: Position of the first call of the tail.
+        cut: Newest position whose outcome differs from that a lap before, or one before `start`.
+    """
+
+    __slots__ = ("_last", "_run", "cut", "period", "start")
+
+    def __init__(self) -> None:
+        self.period = 0
+        self.start = 0
+        self.cut = -1
+        self._last: bytes | None = None
+        self._run = 0
+
+    def push(self, log: Log) -> None:
+        """The newest call of the log has just been added."""
+        index = log.end - 1 - log.base
+        signature = log.signatures[index]
+        self._run = self._run + 1 if signature == self._last else 1
+        self._last = signature
+        if self.period:
+            before = index - self.period
+            if before < 0 or log.signatures[before] != signature:
+                self.period = 0
+            elif log.outcomes[index] is not None:
+                self.compare(log, log.end - 1)
+
+    def compare(self, log: Log, position: int) -> None:
+        """The call at `position` has its outcome: compare it with its neighbours a lap away."""
+        period = self.period
+        if not period:
+            return
+        index = position - log.base
+        outcome = log.outcomes[index]
+        if position - period >= self.start and position - period >= log.base:
+            before = log.outcomes[index - period]
+            if before is not None and before != outcome and position > self.cut:
+                self.cut = position
+        if position + period < log.end:
+            after = log.outcomes[index + period]
+            if after is not None and after != outcome and position + period > self.cut:
+                self.cut = position + period
+
+    def judge(
+        self, use: ToolUse, signature: bytes, log: Log, alternating: int, floor: int
+    ) -> Finding | None:
+        """Judge a call that may go on with a round.
+
+        Args:
+            use: What kind of call it is.
+            signature: Names it.
+            log: The calls before it.
+            alternating: Length of the alternating tail before it.
+            floor: Calls before this position no longer count.
+        """
+        if self.period:
+            before = log.end - self.period - log.base
+            if before < 0 or log.signatures[before] != signature:
+                return None
+        elif not self._find(signature, log, alternating, floor):
+            return None
+        period = self.period
+        if floor > self.start:
+            self.start = floor
+        length = log.end + 1 - max(self.start, self.cut - period + 1)
+        if length < use.warning or length < LAPS * period:
+            return None
+        lap = log.uses[log.end - period - log.base :]
+        if all(one.poll or one.waits for one in lap):
+            return None
+        level: Level = "warning"
+        threshold = use.warning if use.warning >= LAPS * period else LAPS * period
+        needed = max(use.critical, threshold + period)
+        if log.open and next(reversed(log.open)) >= log.end + 1 - length:
+            finished = log.end - next(reversed(log.open))
+        else:
+            finished = length
+        if finished >= needed:
+            level, threshold, length = "critical", needed, finished
+        return self._finding(use, log, level, length, threshold)
+
+    def _find(self, signature: bytes, log: Log, alternating: int, floor: int) -> bool:
+        """Look for the shortest round that the present call completes three laps of."""
+        signatures = log.signatures
+        end = len(signatures)
+        nearest = log.end - log.newest(signature)
+        run = self._run if signature == self._last else 0
+        least = max(SHORTEST, nearest, run + 1, alternating)
+        if least > LONGEST or not (log.repeated(signature) and log.repeated(signatures[end - 1])):
+            return False
+        most = min(LONGEST, (end + 1) // LAPS, (log.end + 1 - floor) // LAPS)
+        for period in range(least, most + 1):
+            if signatures[end - period] != signature or signatures[end - 1] != signatures[end - 1 - period]:
+                continue
+            tail = signatures[end + 1 - LAPS * period :]
+            if tail[period:] != tail[:-period]:
+                continue
+            if tail[1:] == tail[:-1] or tail[2:] == tail[:-2]:
+                return False
+            self._establish(log, period, floor)
+            return True
+        return False
+
+    def _establish(self, log: Log, period: int, floor: int) -> None:
+        signatures, outcomes = log.signatures, log.outcomes
+        index = len(signatures) - 1
+        lowest = max(0, floor - log.base) + period
+        cut = -1
+        while index >= lowest and signatures[index] == signatures[index - period]:
+            if cut < 0:
+                one, other = outcomes[index], outcomes[index - period]
+                if one is not None and other is not None and one != other:
+                    cut = index + log.base
+            index -= 1
+        self.period = period
+        self.start = index + 1 - period + log.base
+        self.cut = cut if cut >= 0 else self.start - 1
+
+    def _finding(self, use: ToolUse, log: Log, level: Level, count: int, threshold: int) -> Finding:
+        first = log.end - self.period - log.base
+        lap = log.signatures[first:]
+        tools = tuple(dict.fromkeys(one.tool for one in log.uses[first:]))
+        named = ", ".join(tools[:_NAMED]) + (", ..." if len(tools) > _NAMED else "")
+        laps = count // self.period
+        result = ", with the same results in every lap" if level == "critical" else ""
+        seen = f"The same {self.period} calls ({named}) have gone round {laps} times{result}."
+        turn = lap.index(min(lap))
+        key = f"cycle:{blake2b(b''.join(lap[turn:] + lap[:turn]), digest_size=8).hexdigest()}"
+        return Finding("cycle", level, count, threshold, key, seen, tuple(lap), tools or (use.tool,))
+
+
+_NAMED = 8
+"""Tools of a round that are named in the message."""

@@ -1,0 +1,206 @@
+"""What is compared: signatures of calls and fingerprints of outcomes (SPEC section 3).
+
+A fingerprint carries its flags in its last byte, so that what the detectors ask of an outcome later
+(did it fail, was it a text of some length) needs no further memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.core.canonical import canonical, digest
+from loopwarden.core.failure import mask, unknown_tool
+from loopwarden.core.fields import only, without
+
+if TYPE_CHECKING:
+    from loopwarden.core.profile import ToolUse
+    from loopwarden.events import Outcome
+
+FAILED: Final = 1
+TIMED_OUT: Final = 2
+SUBSTANTIAL: Final = 4
+"""Flags: a failure; a failure by running out of time; a success with text of 64 bytes or more."""
+
+_SUBSTANTIAL_BYTES = 64
+_BLANKED = 16_384
+"""Characters of a result in which `ignoreText` patterns are blanked; the rest is compared as it is."""
+
+_FLAG_BYTES = tuple(bytes([flags]) for flags in range(8))
+_FAILED_STATUS = frozenset({"error", "failed"})
+
+_EXEC = ("status", "exitCode", "timedOut", "aggregated")
+_EXEC_RUNNING = ("status", "tail")
+_EXEC_APPROVAL = ("status", "reason", "host", "command", "warning")
+_POLL = ("status", "exitCode", "exitSignal", "aggregated", "tail", "totalLines", "totalChars", "truncated")
+_RETRY_HINTS = ("retryInMs", "retryAfter", "retryAfterMs", "pollIntervalMs")
+_RECEIPTS = (
+    "messageId", "messageIds", "fileId", "fileIds", "pollId", "receipt", "receipts", "receiptId",
+    "receiptIds", "idempotencyKey", "runId", "timestamp", "timestamps", "timestampMs", "ts", "time",
+    "date", "sentAt", "createdAt", "updatedAt", "deliveredAt", "editedAt",
+    "message_id", "message_ids", "file_id", "file_ids", "poll_id", "receipt_id", "idempotency_key",
+    "run_id", "timestamp_ms", "sent_at", "created_at", "updated_at", "delivered_at",
+)  # fmt: skip
+
+
+class Observed:
+    """What the core keeps of one outcome.
+
+    Attributes:
+        fingerprint: Equal for outcomes that say the same; 15 bytes and a byte of flags.
+        flags: `FAILED`, `TIMED_OUT`, `SUBSTANTIAL`.
+        failure: Fingerprint of the masked failure; `None` for a success and for a timeout.
+        missing: Name of the tool that does not exist, where that is the failure.
+    """
+
+    __slots__ = ("failure", "fingerprint", "flags", "missing")
+
+    def __init__(self, fingerprint: bytes, flags: int, failure: bytes | None, missing: str | None) -> None:
+        self.fingerprint = fingerprint
+        self.flags = flags
+        self.failure = failure
+        self.missing = missing
+
+
+def _observed(data: bytes, flags: int, failure: bytes | None = None, missing: str | None = None) -> Observed:
+    return Observed(digest(data)[:-1] + _FLAG_BYTES[flags], flags, failure, missing)
+
+
+def mixed(turn: int) -> bytes:
+    """The fingerprint of identical calls of one turn whose outcomes differ: like no other outcome."""
+    return b"mixed" + turn.to_bytes(9, "big") + _FLAG_BYTES[0]
+
+
+def signature(use: ToolUse, arguments: object) -> bytes:
+    """Names a call: equal for the same tool with arguments that are equal as JSON values."""
+    if not use.plain_arguments:
+        if use.identity is not None:
+            arguments = only(arguments, use.identity)
+        arguments = without(arguments, use.ignore_arguments)
+    return digest(use.prefix + canonical(arguments))
+
+
+def observe(use: ToolUse, outcome: Outcome) -> Observed:
+    """What a call's outcome was, by the kind of its tool."""
+    result = outcome.result
+    if outcome.error is not None:
+        text = _text(use, outcome.error)
+        return _failure(b"e" + _encode(text), text, None, outcome)
+    if type(result) is dict and ("content" in result or "details" in result):
+        return _observe_parts(use, result, outcome)
+    if use.ignore_result:
+        result = without(result, use.ignore_result)
+    if type(result) is str:
+        result = _text(use, result)
+        data = b"t" + _encode(result)
+    else:
+        data = b"v" + canonical(result)
+    if outcome.unknown_tool or outcome.timed_out or (type(result) is dict and _flagged(result, result)):
+        return _failure(data, data[1:_BLANKED].decode(errors="replace"), None, outcome)
+    return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
+
+
+def _observe_parts(use: ToolUse, result: dict[str, object], outcome: Outcome) -> Observed:
+    """A result of `content` and `details`, the shape of OpenClaw, MCP and our own readers."""
+    if use.ignore_result:
+        reduced = without(result, use.ignore_result)
+        result = reduced if type(reduced) is dict else {}
+    details = result.get("details")
+    text, others = _content(result.get("content"))
+    fields: dict[str, object] = details if type(details) is dict else {}
+    output = text = _text(use, text)
+    kind = use.kind
+    if kind == "exec" and fields:
+        details, said = _exec(fields)
+        if said is not None:
+            output, text = _text(use, said), ""
+    elif kind == "poll" and fields:
+        details = _poll(fields)
+    elif kind == "send" and fields:
+        details, text = without(fields, _RECEIPTS), ""
+    elif kind == "send":
+        text = ""
+    failed = _failed(kind, result, fields, output)
+    if details is None and not others:
+        data = (b"f" if failed else b"t") + _encode(text)
+    else:
+        data = b"p" + canonical((details, text, others, failed))
+    if failed or outcome.unknown_tool or outcome.timed_out or fields.get("timedOut") is True:
+        return _failure(data, output, fields, outcome)
+    return _observed(data, SUBSTANTIAL if len(_encode(output)) >= _SUBSTANTIAL_BYTES else 0)
+
+
+def _exec(fields: dict[str, object]) -> tuple[object, str | None]:
+    """What counts of a command's details, and its output if it stands there."""
+    status = fields.get("status")
+    if status == "running":
+        tail = fields.get("tail")
+        return ("running", tail), tail if type(tail) is str else None
+    if type(status) is str and status.startswith("approval"):
+        return tuple(fields.get(name) for name in _EXEC_APPROVAL), ""
+    if "aggregated" in fields or "exitCode" in fields:
+        output = fields.get("aggregated")
+        return tuple(fields.get(name) for name in _EXEC), output if type(output) is str else None
+    return fields, None
+
+
+def _poll(fields: dict[str, object]) -> object:
+    """What counts of a poll's details; a host whose polls say other things keeps all but retry hints."""
+    if "aggregated" in fields or "exitCode" in fields or "tail" in fields or "totalLines" in fields:
+        return tuple(fields.get(name) for name in _POLL)
+    return without(fields, _RETRY_HINTS)
+
+
+def _failed(kind: str, result: dict[str, object], fields: dict[str, object], output: str) -> bool:
+    if kind == "exec":
+        code = fields.get("exitCode")
+        if type(code) is int:
+            return code != 0 and not (code == 1 and not output.strip())
+    if kind == "poll":
+        return _flagged(result, {})
+    return _flagged(result, fields)
+
+
+def _flagged(result: dict[str, object], fields: dict[str, object]) -> bool:
+    if result.get("isError") is True or result.get("is_error") is True:
+        return True
+    status = fields.get("status")
+    return type(status) is str and status in _FAILED_STATUS
+
+
+def _failure(data: bytes, text: str, fields: dict[str, object] | None, outcome: Outcome) -> Observed:
+    if outcome.timed_out or (fields is not None and fields.get("timedOut") is True):
+        return _observed(data, FAILED | TIMED_OUT)
+    masked = _encode(mask(text))
+    if fields:
+        masked = canonical((fields.get("status"), fields.get("exitCode"))) + masked
+    return _observed(data, FAILED, digest(masked), outcome.unknown_tool or unknown_tool(text))
+
+
+def _content(content: object) -> tuple[str, list[object]]:
+    """The text of a result's parts and all parts that are no text (their data is compared too)."""
+    if type(content) is str:
+        return content, []
+    if type(content) is not list:
+        return "", [] if content is None else [content]
+    texts: list[str] = []
+    others: list[object] = []
+    for part in content:
+        text = part.get("text") if type(part) is dict else part
+        if type(text) is str:
+            texts.append(text)
+        else:
+            others.append(part)
+    return (texts[0] if len(texts) == 1 else "\n".join(texts)), others
+
+
+def _text(use: ToolUse, text: str) -> str:
+    if use.ignore_text:
+        head = text[:_BLANKED]
+        for pattern in use.ignore_text:
+            head = pattern.sub("", head)
+        return head + text[_BLANKED:]
+    return text
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

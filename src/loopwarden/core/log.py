@@ -1,0 +1,334 @@
+"""The calls of a run, in the order in which they were asked for: what the detectors look back on.
+
+Entries have positions that only grow. A position is given when the turn of the call is over, so that
+siblings of the present turn are no evidence against each other, and identical calls of one turn share
+one. The log keeps the last `history_size` positions for the counts, and somewhat more for cycles.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from loopwarden.core.fingerprint import Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from loopwarden.core.profile import ToolUse
+
+NEVER = -1
+"""A position before the first."""
+
+
+class Entry:
+    """A call that runs or ran, while its turn goes on or its outcome is due.
+
+    Attributes:
+        call_id: The host's id.
+        use: What kind of call it is.
+        signature: Names the call.
+        turn: Number of its turn within the run.
+        outcome: What came of it, `None` while it runs.
+        shared: Fingerprint of what came of it and its twins, `None` while all of them run.
+        position: Its place in the log, `NEVER` before its turn is over and for twins.
+        twin: The identical call of the same turn that stands for this one too.
+    """
+
+    __slots__ = ("call_id", "outcome", "position", "shared", "signature", "turn", "twin", "use")
+
+    def __init__(self, call_id: str, use: ToolUse, signature: bytes, turn: int, twin: Entry | None) -> None:
+        self.call_id = call_id
+        self.use = use
+        self.signature = signature
+        self.turn = turn
+        self.outcome: Observed | None = None
+        self.shared: bytes | None = None
+        self.position = NEVER
+        self.twin = twin
+
+
+class Repeats:
+    """What the window knows of a signature that came more than once.
+
+    Attributes:
+        count: Calls in the window since the last reset.
+        streak: Newest outcomes in a row that are the same, in the window, since the last reset.
+        outcome: The newest outcome, `None` before the first.
+        completed: Position of the newest call with an outcome.
+        broke: Position of the newest call with another outcome than `outcome`; resets don't touch it.
+        newest: Position of the newest call.
+        floor: Positions before it no longer count.
+    """
+
+    __slots__ = ("broke", "completed", "count", "floor", "newest", "outcome", "streak")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.streak = 0
+        self.outcome: bytes | None = None
+        self.completed = NEVER
+        self.broke = NEVER
+        self.newest = NEVER
+        self.floor = 0
+
+    def reset(self, floor: int) -> None:
+        """Start the counts afresh; the outcome itself stays known."""
+        self.count = 0
+        self.streak = 0
+        self.floor = floor
+
+
+class Log:
+    """The positions kept, as columns, and the counts per signature.
+
+    Attributes:
+        signatures: Signature by index; index + `base` is the position.
+        outcomes: Outcome fingerprint by index, `None` while the call runs.
+        uses: Kind of call by index.
+        turns: Turn number by index.
+        ids: CRC of the call id by index, to find calls that are rolled back.
+        base: Position of index 0.
+        end: Position that the next call gets.
+        floor: Positions before it no longer count for calls that are no polls.
+        open: Positions without outcome, oldest first.
+        marked: What is known of the outcomes with flags, by position.
+    """
+
+    __slots__ = (
+        "_depth",
+        "_history",
+        "_known",
+        "base",
+        "end",
+        "floor",
+        "ids",
+        "marked",
+        "open",
+        "outcomes",
+        "signatures",
+        "turns",
+        "uses",
+    )
+
+    def __init__(self, history: int, depth: int) -> None:
+        self._history = history
+        self._depth = max(history, depth)
+        self.signatures: list[bytes] = []
+        self.outcomes: list[bytes | None] = []
+        self.uses: list[ToolUse] = []
+        self.turns: list[int] = []
+        self.ids = array("I")
+        self.base = 0
+        self.end = 0
+        self.floor = 0
+        self.open: dict[int, None] = {}
+        self.marked: dict[int, Observed] = {}
+        self._known: dict[bytes, int | Repeats] = {}
+
+    @property
+    def start(self) -> int:
+        """First position of the window."""
+        return max(self.base, self.end - self._history)
+
+    def newest(self, signature: bytes) -> int:
+        """Position of the newest call with this signature, `NEVER` where none is kept."""
+        known = self._known.get(signature)
+        if known is None:
+            return NEVER
+        return known if type(known) is int else known.newest
+
+    def repeated(self, signature: bytes) -> bool:
+        """Whether two calls with this signature or more are kept."""
+        return isinstance(self._known.get(signature), Repeats)
+
+    def outcome(self, signature: bytes) -> bytes | None:
+        """The newest outcome of this signature in the window, `None` where there is none."""
+        known = self._known.get(signature)
+        if known is None:
+            return None
+        return self.outcomes[known - self.base] if type(known) is int else known.outcome
+
+    def counts(self, signature: bytes, poll: bool) -> tuple[int, int]:
+        """Calls with this signature in the window, and its no-progress streak."""
+        known = self._known.get(signature)
+        if known is None:
+            return 0, 0
+        if type(known) is int:
+            if known < self.start or (known < self.floor and not poll):
+                return 0, 0
+            return 1, 0 if self.outcomes[known - self.base] is None else 1
+        if known.floor < self.floor and not poll:
+            known.reset(self.floor)
+        return known.count, known.streak
+
+    def broke(self, signature: bytes) -> int:
+        """Position of the newest call whose outcome differs from the signature's newest, or `NEVER`."""
+        known = self._known.get(signature)
+        return known.broke if isinstance(known, Repeats) else NEVER
+
+    def append(self, entry: Entry) -> int:
+        """Take in a call whose turn is over; returns its position."""
+        crc = crc32(entry.call_id.encode("utf-8", "surrogatepass"))
+        position = self._append(entry.signature, entry.shared, entry.use, entry.turn, crc)
+        entry.position = position
+        outcome = entry.outcome
+        if outcome is not None and outcome.flags:
+            self.marked[position] = outcome
+        return position
+
+    def _append(self, signature: bytes, outcome: bytes | None, use: ToolUse, turn: int, crc: int) -> int:
+        position = self.end
+        self.end = position + 1
+        known = self._known.get(signature)
+        if known is None:
+            self._known[signature] = position
+        else:
+            if type(known) is int:
+                known = self._promote(known)
+            signature = self.signatures[known.newest - self.base]  # one object for equal signatures
+            if known.floor < self.floor and not use.poll:
+                known.reset(self.floor)
+            known.count += position >= known.floor
+            known.newest = position
+            if outcome is not None:
+                if outcome == known.outcome:
+                    outcome = known.outcome
+                _complete(known, position, outcome)
+        self.signatures.append(signature)
+        self.outcomes.append(outcome)
+        self.uses.append(use)
+        self.turns.append(turn)
+        self.ids.append(crc)
+        if outcome is None:
+            self.open[position] = None
+        self._leave(position - self._history)
+        return position
+
+    def settle(self, position: int, outcome: bytes) -> None:
+        """The outcome of a call whose turn was already over; one that is no longer kept is ignored."""
+        self.open.pop(position, None)
+        if position < self.base:
+            return
+        index = position - self.base
+        first = self.outcomes[index] is None
+        self.outcomes[index] = outcome
+        known = self._known.get(self.signatures[index])
+        if position < self.start or not isinstance(known, Repeats):
+            return
+        if known.floor < self.floor and not self.uses[index].poll:
+            known.reset(self.floor)
+        if position > known.completed:
+            _complete(known, position, outcome)
+        elif first and position > known.broke and outcome == known.outcome:
+            known.streak += position >= known.floor
+        else:
+            self._recount(self.signatures[index], known)
+
+    def reset(self) -> None:
+        """Start the counts of all calls but polls afresh."""
+        self.floor = self.end
+
+    def _promote(self, position: int) -> Repeats:
+        repeats = Repeats()
+        index = position - self.base
+        outcome = self.outcomes[index]
+        repeats.newest = position
+        if position >= self.start:
+            repeats.count = 1
+        if outcome is not None:
+            repeats.completed = position
+            repeats.outcome = outcome
+            repeats.streak = repeats.count
+        self._known[self.signatures[index]] = repeats
+        if position < self.floor and not self.uses[index].poll:
+            repeats.reset(self.floor)
+        return repeats
+
+    def _recount(self, signature: bytes, known: Repeats) -> None:
+        """Find the newest streak again, after an outcome came late or changed."""
+        known.outcome, known.streak, known.broke, known.completed = None, 0, NEVER, NEVER
+        base = self.base
+        for index in range(len(self.signatures) - 1, self.start - base - 1, -1):
+            outcome = self.outcomes[index]
+            if outcome is None or self.signatures[index] != signature:
+                continue
+            if known.outcome is None:
+                known.outcome, known.completed = outcome, index + base
+            elif outcome != known.outcome:
+                known.broke = index + base
+                return
+            known.streak += index + base >= known.floor
+
+    def find(self, call_ids: Iterable[str]) -> set[int]:
+        """Positions of the newest call with each of the ids, where one is kept."""
+        wanted = {crc32(call_id.encode("utf-8", "surrogatepass")) for call_id in call_ids}
+        found = set()
+        for index in range(len(self.ids) - 1, -1, -1):
+            if self.ids[index] in wanted:
+                wanted.remove(self.ids[index])
+                found.add(index + self.base)
+        return found
+
+    def without(self, positions: set[int]) -> tuple[Log, dict[int, int]]:
+        """A log as if the calls at `positions` had not been, and where the others stand in it."""
+        log = Log(self._history, self._depth)
+        log.floor = sum(1 for position in range(self.base, self.floor) if position not in positions)
+        moved = {}
+        for index, signature in enumerate(self.signatures):
+            if index + self.base not in positions:
+                position = log._append(  # noqa: SLF001 - the same class
+                    signature, self.outcomes[index], self.uses[index], self.turns[index], self.ids[index]
+                )
+                moved[index + self.base] = position
+                if index + self.base in self.marked:
+                    log.marked[position] = self.marked[index + self.base]
+        return log, moved
+
+    def entries(self) -> Iterator[Entry]:
+        """The calls that are kept, with what is known of their outcomes."""
+        for index, signature in enumerate(self.signatures):
+            entry = Entry("", self.uses[index], signature, self.turns[index], None)
+            entry.position = index + self.base
+            fingerprint = self.outcomes[index]
+            if fingerprint is not None:
+                entry.outcome = self.marked.get(entry.position) or Observed(fingerprint, 0, None, None)
+            yield entry
+
+    def _leave(self, position: int) -> None:
+        """The call at `position` leaves the window; what is past keeping goes."""
+        if position >= self.base:
+            index = position - self.base
+            known = self._known.get(self.signatures[index])
+            if isinstance(known, Repeats) and position >= known.floor:
+                known.count -= 1
+                if position > known.broke and self.outcomes[index] is not None:
+                    known.streak -= 1
+        gone = self.end - 1 - self._depth
+        if gone >= self.base:
+            signature = self.signatures[gone - self.base]
+            if self.newest(signature) == gone:
+                del self._known[signature]
+            self.open.pop(gone, None)
+            self.marked.pop(gone, None)
+            if gone - self.base >= max(64, self._depth // 4):
+                self._forget(gone + 1 - self.base)
+
+    def _forget(self, count: int) -> None:
+        for column in (self.signatures, self.outcomes, self.uses, self.turns, self.ids):
+            del column[:count]  # type: ignore[attr-defined]  # lists and an array, all mutable sequences
+        self.base += count
+
+
+def _complete(known: Repeats, position: int, outcome: bytes) -> None:
+    """The newest call so far gets its outcome."""
+    if outcome == known.outcome:
+        known.streak += 1
+    else:
+        known.broke = known.completed
+        known.outcome = outcome
+        known.streak = 1
+    known.completed = position
+    if position < known.floor:
+        known.streak = 0

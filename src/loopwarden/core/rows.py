@@ -1,0 +1,127 @@
+"""The detectors that look at calls in a row, fed in the order of the calls.
+
+Outcomes may come in another order than the calls. A call waits here until it has its outcome, and the
+ones after it wait with it, but no more than `WAITING`: a call that never ends must not stop the count.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.core.detectors.failure_streak import FailureStreak
+from loopwarden.core.detectors.repeated_failure import Failures
+from loopwarden.core.detectors.stagnation import Stagnation
+from loopwarden.core.detectors.unknown_tool_churn import Churn
+from loopwarden.core.detectors.unknown_tool_repeat import UnknownRow
+from loopwarden.core.fingerprint import FAILED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from loopwarden.core.log import Entry
+
+WAITING: Final = 64
+"""Calls that wait for the outcome of an earlier one."""
+
+
+class Rows:
+    """The rows of one run.
+
+    Attributes:
+        unknown: Failures for want of one tool.
+        churn: Failures for want of any tool.
+        failures: Failures of each tool.
+        streak: Failures of all tools.
+        stagnation: Equal answers of one tool.
+        failing: Whether any row of failures may be going on.
+        waiting: Calls of turns that are over which don't count yet, since an earlier one still runs.
+    """
+
+    __slots__ = ("_pending", "churn", "failing", "failures", "stagnation", "streak", "unknown", "waiting")
+
+    def __init__(self) -> None:
+        self.unknown = UnknownRow()
+        self.churn = Churn()
+        self.failures = Failures()
+        self.streak = FailureStreak()
+        self.stagnation = Stagnation()
+        self.failing = False
+        self.waiting = 0
+        self._pending: list[Entry] = []
+
+    def add(self, entry: Entry) -> None:
+        """A call has been asked for; it counts once its turn is over and its outcome is there."""
+        self._pending.append(entry)
+
+    def remove(self, entries: set[Entry]) -> None:
+        """Calls are rolled back before they counted."""
+        self.waiting -= sum(1 for entry in self._pending[: self.waiting] if entry in entries)
+        self._pending = [entry for entry in self._pending if entry not in entries]
+
+    def close_turn(self) -> None:
+        """The turn of all calls so far is over: those that have their outcome count now."""
+        pending = self._pending
+        taken = 0
+        for entry in pending:
+            if entry.outcome is None and len(pending) - taken <= WAITING:
+                break
+            self._fold(entry)
+            taken += 1
+        del pending[:taken]
+        self.waiting = len(pending)
+
+    def settled(self) -> Rows:
+        """The rows as they are when calls that still run are passed over; for reading only."""
+        if not self.waiting:
+            return self
+        rows = Rows()
+        rows.unknown, rows.streak, rows.stagnation = copy(self.unknown), copy(self.streak), copy(self.stagnation)
+        rows.churn, rows.failures = self.churn.copy(), self.failures.copy()
+        rows.failing = self.failing
+        for entry in self._pending[: self.waiting]:
+            rows._fold(entry)  # noqa: SLF001 - the same class
+        return rows
+
+    def refold(self, entries: Iterable[Entry], floor: int) -> None:
+        """Start again from these calls, after some were rolled back.
+
+        Args:
+            entries: The calls that are kept, with their outcomes.
+            floor: Position of the first call after the newest reset.
+        """
+        worked = self.churn.worked
+        pending, waiting = self._pending, self.waiting
+        self.__init__()  # type: ignore[misc]  # all fields start again
+        self.churn.worked = worked
+        self._pending, self.waiting = pending, waiting
+        for entry in entries:
+            if entry.position == floor:
+                self.clear()
+            self._fold(entry)
+
+    def clear(self) -> None:
+        """A new write: the rows that an edit may end start again."""
+        self.failures.clear()
+        self.streak.clear()
+
+    def _fold(self, entry: Entry) -> None:
+        outcome = entry.outcome
+        if entry.use.waits:
+            return
+        if outcome is None:  # it has not failed, and says nothing of what its tool's outcomes are
+            self.unknown.fold(entry)
+            self.churn.fold(entry)
+            self.streak.fold(entry)
+            self.stagnation.fold(entry)
+            return
+        if outcome.flags & FAILED:
+            self.failing = True
+        if self.failing:
+            self.unknown.fold(entry)
+            self.failures.fold(entry)
+            self.streak.fold(entry)
+            if not outcome.flags & FAILED:
+                self.failing = bool(self.failures.rows)
+        self.churn.fold(entry)
+        self.stagnation.fold(entry)

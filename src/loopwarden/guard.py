@@ -1,0 +1,386 @@
+"""The door: `LoopGuard` feeds the core, keeps the runs apart, and never breaks the agent.
+
+Everything that talks to the guard talks to this module: adapters, hooks, the transcript scan, tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, overload
+
+from loopwarden.core.profile import ToolUses
+from loopwarden.core.run_state import RunState
+from loopwarden.core.settings import Settings
+from loopwarden.errors import LoopAborted
+from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from loopwarden.config import Config
+    from loopwarden.core.settings import Mode
+    from loopwarden.events import Event, Verdict
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+Listener: TypeAlias = "Callable[[Verdict, Event], None]"
+"""Told of every verdict that found something; what it raises is logged and goes no further."""
+
+OnError: TypeAlias = Literal["allow", "raise"]
+"""What a fault in the guard itself does: log it and let the call run, or raise it (for tests)."""
+
+MAX_RUNS: Final = 10_000
+"""Runs kept at once by default; the one that was quiet for longest is forgotten first."""
+
+logger = logging.getLogger("loopwarden")
+
+_current_run: ContextVar[str | None] = ContextVar("loopwarden_run", default=None)
+_guards: weakref.WeakSet[LoopGuard] = weakref.WeakSet()
+
+
+class LoopGuard:
+    """Watches the tool calls of agents and says when they go round in circles.
+
+    Thread-safe and fork-safe. State is kept in memory, per session and run.
+
+    Args:
+        config: A `tools.loopDetection` block, a `Config`, the path of a file, or `None` for the file
+            that `load_config()` finds (the defaults where there is none: rolling detectors observe,
+            the post-compaction guard acts).
+        agent_id: Whose overrides of the configuration apply.
+        mode: `enforce` acts on verdicts; `observe` only says what it would have done.
+        on_verdict: Listeners.
+        on_error: What a fault in the guard does to the agent.
+        max_runs: Runs kept at once.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+    """
+
+    def __init__(
+        self,
+        config: Config | Settings | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        *,
+        agent_id: str | None = None,
+        mode: Mode = "enforce",
+        on_verdict: Iterable[Listener] = (),
+        on_error: OnError = "allow",
+        max_runs: int = MAX_RUNS,
+    ) -> None:
+        self.settings = _settings(config, agent_id, mode)
+        self._uses = ToolUses(self.settings)
+        self._runs: OrderedDict[tuple[str | None, str | None], RunState] = OrderedDict()
+        self._listeners = tuple(on_verdict)
+        self._on_error = on_error
+        self._max_runs = max_runs
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        _guards.add(self)
+
+    def session(self, session_id: str) -> GuardSession:
+        """The same verbs, bound to a session: its runs are apart from those of other sessions."""
+        return GuardSession(self, session_id)
+
+    def before(
+        self,
+        tool: str,
+        arguments: object = None,
+        *,
+        call_id: str,
+        run_id: str | None = None,
+        turn_id: str | None = None,
+        at: float | None = None,
+    ) -> Verdict:
+        """The model asks for a tool: may it run? Meanings as in `ToolCall`.
+
+        Returns:
+            A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
+        """
+        call = ToolCall(
+            tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
+        )
+        return self.feed(call)
+
+    def after(
+        self,
+        call_id: str,
+        *,
+        result: object = None,
+        error: str | BaseException | None = None,
+        run_id: str | None = None,
+        unknown_tool: str | None = None,
+        at: float | None = None,
+    ) -> Verdict:
+        """A call ended. Meanings as in `Outcome`; a `TimeoutError` counts as out of time.
+
+        Returns:
+            A verdict; `abort` when the post-compaction guard ends the run here.
+        """
+        timed_out = isinstance(error, TimeoutError)
+        if isinstance(error, BaseException):
+            error = f"{type(error).__name__}: {error}"
+        outcome = Outcome(
+            call_id=call_id,
+            result=result,
+            error=error,
+            unknown_tool=unknown_tool,
+            timed_out=timed_out,
+            run_id=run_id,
+            at=at,
+        )
+        return self.feed(outcome)
+
+    def compacted(
+        self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
+    ) -> Verdict:
+        """The history was compacted and the model is asked again; `continues` names the old run id."""
+        return self.feed(Compaction(run_id=run_id, continues=continues, at=at))
+
+    def user_message(self, *, run_id: str | None = None, at: float | None = None) -> Verdict:
+        """A person wrote."""
+        return self.feed(UserMessage(run_id=run_id, at=at))
+
+    def retract(self, call_ids: Iterable[str], *, run_id: str | None = None) -> Verdict:
+        """A model reply failed and is made again: its calls are rolled back."""
+        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id))
+
+    def forget(self, *, run_id: str | None = None) -> None:
+        """A run is over: drop its state."""
+        self._forget(None, run_id)
+
+    def feed(self, event: Event) -> Verdict:
+        """Any event, as a value; the verbs above make one and call this."""
+        return self._feed(None, event)
+
+    @contextmanager
+    def run(self, run_id: str | None = None) -> Iterator[str]:
+        """The calls of tools made with `@guard.tool` in this block belong to one run.
+
+        Args:
+            run_id: Its id; `None` makes one up. The state is dropped at the end of the block.
+        """
+        name = run_id if run_id is not None else f"run-{next(self._numbers)}"
+        token = _current_run.set(name)
+        try:
+            yield name
+        finally:
+            _current_run.reset(token)
+            self.forget(run_id=name)
+
+    @overload
+    def tool(self, function: Callable[Parameters, Result], /) -> Callable[Parameters, Result]: ...
+
+    @overload
+    def tool(
+        self, function: None = None, /, *, name: str | None = None
+    ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]: ...
+
+    def tool(self, function: Any = None, /, *, name: str | None = None) -> Any:
+        """Guard a plain function, sync or async, that an agent calls as a tool.
+
+        A refused call returns the refusal as text instead of running. A warning is added to a result
+        that is text (after a blank line) or a dict (under `loop_warning`); other results stay as they
+        are, and the warning is only logged. An aborted run raises `LoopAborted`.
+
+        Args:
+            function: The function; its name is the tool's name.
+            name: Another name for the tool.
+        """
+        if function is None:
+            return functools.partial(self._tool, name=name)
+        return self._tool(function, name=name)
+
+    def _tool(self, function: Callable[..., Any], *, name: str | None) -> Callable[..., Any]:
+        tool = name if name is not None else function.__name__
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def guarded_async(*args: Any, **kwargs: Any) -> Any:
+                call_id, run_id, verdict = self._enter(function, tool, args, kwargs)
+                if verdict.action == "block":
+                    return verdict.message
+                try:
+                    result = await function(*args, **kwargs)
+                except BaseException as error:
+                    self._leave(self.after(call_id, error=error, run_id=run_id))
+                    raise
+                self._leave(self.after(call_id, result=result, run_id=run_id))
+                return _warned(result, verdict)
+
+            return guarded_async
+
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            call_id, run_id, verdict = self._enter(function, tool, args, kwargs)
+            if verdict.action == "block":
+                return verdict.message
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as error:
+                self._leave(self.after(call_id, error=error, run_id=run_id))
+                raise
+            self._leave(self.after(call_id, result=result, run_id=run_id))
+            return _warned(result, verdict)
+
+        return guarded
+
+    def _enter(
+        self, function: Callable[..., Any], tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, str | None, Verdict]:
+        call_id = f"call-{next(self._numbers)}"
+        run_id = _current_run.get()
+        verdict = self.before(
+            tool, _arguments(function, args, kwargs), call_id=call_id, run_id=run_id, at=time.monotonic()
+        )
+        self._leave(verdict)
+        return call_id, run_id, verdict
+
+    @staticmethod
+    def _leave(verdict: Verdict) -> None:
+        if verdict.action == "abort":
+            raise LoopAborted(verdict)
+
+    def _forget(self, session_id: str | None, run_id: str | None) -> None:
+        with self._lock:
+            self._runs.pop((session_id, run_id), None)
+
+    def _feed(self, session_id: str | None, event: Event) -> Verdict:
+        try:
+            with self._lock:
+                verdict = self._state(session_id, event).apply(event)
+        except Exception:
+            if self._on_error == "raise":
+                raise
+            logger.exception("fault in the guard: the call is let through")
+            return ALLOW
+        if verdict.detector is not None or type(event) is Compaction:
+            self._tell(verdict, event)
+        return verdict
+
+    def _state(self, session_id: str | None, event: Event) -> RunState:
+        runs = self._runs
+        key = session_id, event.run_id
+        if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
+            continued = runs.pop((session_id, event.continues), None)
+            if continued is not None:
+                runs[key] = continued
+        state = runs.get(key)
+        if state is None:
+            state = runs[key] = RunState(self.settings, self._uses, scoped=event.run_id is not None)
+            if len(runs) > self._max_runs:
+                runs.popitem(last=False)
+        else:
+            runs.move_to_end(key)
+        return state
+
+    def _tell(self, verdict: Verdict, event: Event) -> None:
+        settings = self.settings
+        if type(event) is Compaction and settings.enabled is not False:
+            logger.info("post-compaction guard armed for %d attempts", settings.post_compaction_window)
+        if verdict.detector is None:
+            return
+        action = verdict.would or verdict.action
+        if verdict.announce or action != "warn":
+            logger.warning(
+                "loop tool=%s level=%s action=%s detector=%s count=%d threshold=%d key=%s%s",
+                _one_word(verdict.tool),
+                verdict.level,
+                action,
+                verdict.detector,
+                verdict.count,
+                verdict.threshold,
+                _one_word(verdict.key),
+                " observed" if verdict.would is not None else "",
+            )
+        for listener in self._listeners:
+            try:
+                listener(verdict, event)
+            except Exception:
+                if self._on_error == "raise":
+                    raise
+                logger.exception("fault in a listener")
+
+
+class GuardSession:
+    """The verbs of `LoopGuard`, bound to one session."""
+
+    __slots__ = ("_guard", "session_id")
+
+    def __init__(self, guard: LoopGuard, session_id: str) -> None:
+        self._guard = guard
+        self.session_id = session_id
+
+    def feed(self, event: Event) -> Verdict:
+        """Any event of this session."""
+        return self._guard._feed(self.session_id, event)  # noqa: SLF001 - one module
+
+    def forget(self, *, run_id: str | None = None) -> None:
+        """A run of this session is over."""
+        self._guard._forget(self.session_id, run_id)  # noqa: SLF001 - one module
+
+    before = LoopGuard.before
+    after = LoopGuard.after
+    compacted = LoopGuard.compacted
+    user_message = LoopGuard.user_message
+    retract = LoopGuard.retract
+
+
+def _settings(config: Any, agent_id: str | None, mode: Mode) -> Settings:
+    if isinstance(config, Settings):
+        return config
+    from loopwarden.config import Config, load_config
+
+    if not isinstance(config, Config):
+        config = load_config(Path(config) if isinstance(config, str | os.PathLike) else config)
+        for problem in config.warnings:
+            logger.warning("config: %s", problem)
+    settings: Settings = config.settings(agent_id, mode)
+    return settings
+
+
+def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, so that the way they are passed makes no difference."""
+    if not args:
+        return kwargs
+    try:
+        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        return {"args": args, **kwargs}
+
+
+def _warned(result: Any, verdict: Verdict) -> Any:
+    if verdict.action != "warn" or not verdict.announce or verdict.message is None:
+        return result
+    if type(result) is str:
+        return f"{result}\n\n{verdict.message}"
+    if type(result) is dict:
+        return {**result, "loop_warning": verdict.message}
+    return result
+
+
+def _one_word(text: str | None) -> str:
+    """A name as it stands in a log line: no white space, nothing that a terminal would obey."""
+    if text is None:
+        return "-"
+    return "".join(char if char.isprintable() and not char.isspace() else "?" for char in text)
+
+
+def _after_fork() -> None:
+    for guard in list(_guards):
+        guard._lock = threading.Lock()  # noqa: SLF001 - one module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,285 @@
+"""Situations: what happened, and bounds on the right verdicts; a user's regression tests.
+
+One JSON object a line, in one of two formats that are told apart by `expect`. A *case* has bounds
+(`{"first_warn": 4, "never": "block"}`) and plays in its own mode; a *recording* has one entry per
+call, `null` or `[level, detector, count]`, and plays in observe mode, as the reference recorded it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from loopwarden.errors import TranscriptError
+from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
+from loopwarden.guard import LoopGuard
+from loopwarden.scan.bounds import Answer, broken_bounds, check_bound
+from loopwarden.transcripts.model import ReadNotes
+from loopwarden.transcripts.source import Source, exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from loopwarden.config import Config
+    from loopwarden.core.settings import Mode
+    from loopwarden.events import Event, Verdict
+
+Expected: TypeAlias = tuple[str, str, int] | None
+"""Level, detector and count of one recorded verdict; `None` where there was none."""
+
+BEYOND_THE_REFERENCE: Final = ("cycle", "unknownToolChurn", "repeatedFailure", "failureStreak", "stagnation")
+"""The switches that are off while a recording is played: the reference had no such detectors."""
+
+_MODES: Final = ("enforce", "observe")
+_TYPES: Final = "call, outcome, compaction, user or retract"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """One line of a file.
+
+    Attributes:
+        id: Names the situation in reports.
+        title: What it is about; empty for recordings.
+        format: Which of the two formats the line has.
+        mode: `enforce`: outcomes of refused calls are left out; `observe`: everything ran.
+        config: A `tools.loopDetection` block as a user writes it.
+        events: What happened, in order of time.
+        always: Indices of the outcomes in `events` that are fed even if their call was refused.
+        bounds: Bounds of a case, name to value; empty for a recording.
+        expected: One entry per call of a recording; empty for a case.
+    """
+
+    id: str
+    title: str = ""
+    format: Literal["case", "recording"]
+    mode: Mode
+    config: Mapping[str, Any]
+    events: tuple[Event, ...]
+    always: frozenset[int] = frozenset()
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    expected: tuple[Expected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a situation went.
+
+    Attributes:
+        situation: What was played.
+        held: Whether every expectation was met.
+        failures: One line per expectation that was not.
+        verdicts: The verdict on each call event, in order.
+    """
+
+    situation: Situation
+    held: bool
+    failures: list[str]
+    verdicts: list[Verdict]
+
+
+def load_situations(path: Path) -> list[Situation]:
+    """Every situation of a file, in order; blank lines are skipped.
+
+    Raises:
+        TranscriptError: The file can't be read, or a line is no situation (with its number and why).
+    """
+    source = Source(path)
+    found: list[Situation] = []
+    notes = ReadNotes()
+    for number, line in source.lines(notes):
+        try:
+            found.append(_situation(exact(line), number))
+        except ValueError as error:
+            raise TranscriptError(source.label, f"line {number}: no valid JSON: {error.msg}") from error
+        except _WrongError as error:
+            raise TranscriptError(source.label, f"line {number}: {error}") from error
+    if "long_line" in notes.counts:
+        raise TranscriptError(source.label, f"line {notes.first_line['long_line']}: too long")
+    if not found:
+        raise TranscriptError(source.label, "holds no situation")
+    return found
+
+
+def play(situation: Situation, config_override: Mapping[str, Any] | Config | None = None) -> Result:
+    """Feed the situation to a fresh guard and check every expectation.
+
+    Args:
+        situation: What to play.
+        config_override: Used in place of the situation's own configuration, exactly as it is.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+    """
+    config: Mapping[str, Any] | Config = (
+        config_override if config_override is not None else _own_config(situation)
+    )
+    session = LoopGuard(config, mode=situation.mode, on_error="raise").session("situation")
+    refused: set[tuple[str | None, str]] = set()
+    verdicts: list[Verdict] = []
+    answers: list[Answer] = []
+    for index, event in enumerate(situation.events):
+        if (
+            isinstance(event, Outcome)
+            and (event.run_id, event.call_id) in refused
+            and index not in situation.always
+        ):
+            continue
+        verdict = session.feed(event)
+        action = verdict.action if situation.mode == "enforce" else verdict.would or "allow"
+        if isinstance(event, ToolCall):
+            verdicts.append(verdict)
+            known = (event.run_id, event.call_id)
+            if verdict.action in ("block", "abort"):
+                refused.add(known)
+            else:
+                refused.discard(known)
+        answers.append(
+            Answer(calls=len(verdicts), call=isinstance(event, ToolCall), action=action, verdict=verdict)
+        )
+    if situation.format == "recording":
+        failures = _differences(situation.expected, verdicts)
+    else:
+        failures = broken_bounds(situation.bounds, answers)
+    return Result(situation=situation, held=not failures, failures=failures, verdicts=verdicts)
+
+
+def _own_config(situation: Situation) -> Mapping[str, Any]:
+    if situation.format == "case":
+        return situation.config
+    written = situation.config.get("detectors")
+    switches = dict(written) if isinstance(written, dict) else {}
+    return {
+        **situation.config,
+        "detectors": switches | dict.fromkeys(BEYOND_THE_REFERENCE, False),
+        "resetOnWrite": False,
+    }
+
+
+def _differences(expected: tuple[Expected, ...], verdicts: list[Verdict]) -> list[str]:
+    failures = []
+    for number, (wanted, verdict) in enumerate(zip(expected, verdicts, strict=True), 1):
+        got = None if verdict.level is None else (verdict.level, verdict.detector or "", verdict.count)
+        if got != wanted:
+            failures.append(f"call {number}: expected {_entry(wanted)}, got {_entry(got)}")
+    return failures
+
+
+def _entry(entry: Expected) -> str:
+    return "nothing" if entry is None else f"{entry[0]} {entry[1]} with count {entry[2]}"
+
+
+class _WrongError(Exception):
+    """Why a line is no situation."""
+
+
+def _situation(record: Any, number: int) -> Situation:
+    if not isinstance(record, dict):
+        raise _WrongError("a situation is a JSON object")
+    identity = record.get("id", f"line {number}")
+    config = record.get("config", {})
+    if not isinstance(config, dict):
+        raise _WrongError("`config` must be an object (a tools.loopDetection block)")
+    written = record.get("events")
+    if not isinstance(written, list):
+        raise _WrongError("`events` must be a list")
+    events = tuple(_event(entry, place) for place, entry in enumerate(written, 1))
+    always = frozenset(place for place, entry in enumerate(written) if entry.get("always") is True)
+    expect = record.get("expect")
+    calls = sum(isinstance(event, ToolCall) for event in events)
+    if isinstance(expect, list):
+        if len(expect) != calls:
+            raise _WrongError(f"`expect` has {len(expect)} entries for {calls} calls")
+        return Situation(
+            id=str(identity),
+            title=str(record.get("title", "")),
+            format="recording",
+            mode="observe",
+            config=config,
+            events=events,
+            always=always,
+            expected=tuple(_expected(entry, place) for place, entry in enumerate(expect, 1)),
+        )
+    if not isinstance(expect, dict):
+        raise _WrongError("`expect` must be an object of bounds or a list with one entry per call")
+    for name, value in expect.items():
+        fault = check_bound(name, value, calls)
+        if fault is not None:
+            raise _WrongError(f"`expect`: {fault}")
+    mode = record.get("mode", "enforce")
+    if mode not in _MODES:
+        raise _WrongError(f"`mode` is {mode!r}; allowed are {' and '.join(_MODES)}")
+    return Situation(
+        id=str(identity),
+        title=str(record.get("title", "")),
+        format="case",
+        mode=mode,
+        config=config,
+        events=events,
+        always=always,
+        bounds=expect,
+    )
+
+
+def _expected(entry: Any, place: int) -> Expected:
+    match entry:
+        case None:
+            return None
+        case [str() as level, str() as detector, int() as count]:
+            return level, detector, count
+        case _:
+            raise _WrongError(f"`expect` entry {place} must be null or [level, detector, count]")
+
+
+def _event(entry: Any, place: int) -> Event:
+    if not isinstance(entry, dict):
+        raise _WrongError(f"event {place} must be an object")
+    where = f"event {place}"
+    run = _text(entry, "run", where, optional=True)
+    at = _seconds(entry, where)
+    match entry.get("type"):
+        case "call":
+            return ToolCall(
+                tool=cast("str", _text(entry, "tool", where)),
+                arguments=entry.get("args"),
+                call_id=cast("str", _text(entry, "id", where)),
+                run_id=run,
+                turn_id=_text(entry, "turn", where, optional=True),
+                at=at,
+            )
+        case "outcome":
+            if ("result" in entry) == ("error" in entry):
+                raise _WrongError(f"{where} (outcome) must have either `result` or `error`")
+            return Outcome(
+                call_id=cast("str", _text(entry, "id", where)),
+                result=entry.get("result"),
+                error=_text(entry, "error", where, optional=True),
+                run_id=run,
+                at=at,
+            )
+        case "compaction":
+            return Compaction(run_id=run, continues=_text(entry, "continues", where, optional=True), at=at)
+        case "user":
+            return UserMessage(run_id=run, at=at)
+        case "retract":
+            ids = entry.get("ids")
+            if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
+                raise _WrongError(f"{where} (retract) must have `ids`, a list of texts")
+            return Retraction(call_ids=tuple(ids), run_id=run, at=at)
+        case other:
+            raise _WrongError(f"{where} has type {other!r}; allowed are {_TYPES}")
+
+
+def _text(entry: dict[str, Any], name: str, where: str, *, optional: bool = False) -> str | None:
+    value = entry.get(name)
+    if isinstance(value, str) or (optional and value is None):
+        return value
+    raise _WrongError(f"{where}: `{name}` must be a text, not {type(value).__name__}")
+
+
+def _seconds(entry: dict[str, Any], where: str) -> float | None:
+    value = entry.get("at")
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise _WrongError(f"{where}: `at` must be a number of seconds")

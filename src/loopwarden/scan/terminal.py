@@ -1,0 +1,185 @@
+"""The report as text: the answer first, then the worst loops and runs, then what could not be read.
+
+Everything is put out as `Text`, never as markup, since names and arguments come from outside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from loopwarden.scan import words
+from loopwarden.transcripts.model import NOTE_KINDS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from loopwarden.scan.summary import FileReport, Loop, Report, Run
+
+_LEVEL_STYLE: Final = {"warning": "yellow", "critical": "bold red"}
+_WIDE: Final = 72
+_NAMED: Final = 20
+
+
+def print_report(console: Console, report: Report, *, top: int, html: str | None = None) -> None:
+    """Write the report.
+
+    Args:
+        console: Where to.
+        report: What was found.
+        top: How many loops and runs are shown, the worst first.
+        html: Name of the page that was written, `None` if there is none.
+    """
+    _looked(console, report)
+    _answer(console, report)
+    loops, runs = report.loops, [pair for pair in report.runs if pair[1].loops]
+    if loops:
+        _heading(
+            console,
+            f"Worst {top:,} of {len(loops):,} loops" if len(loops) > top else "Loops, the worst first",
+        )
+        for place, (file, run, loop) in enumerate(loops[:top], 1):
+            _loop(console, place, file, run, loop)
+        _heading(console, f"Worst {top:,} of {len(runs):,} runs" if len(runs) > top else "Runs with loops")
+        _runs(console, runs[:top])
+    _unread(console, report)
+    _notes(console, report)
+    _next(console, report, html)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold"))
+
+
+def _line(console: Console, text: str, style: str = "", indent: int = 2) -> None:
+    body = Text(text, style=style)
+    for piece in body.wrap(console, max(console.width - indent, 10)):
+        console.print(Text(" " * indent) + piece, soft_wrap=True)
+
+
+def _looked(console: Console, report: Report) -> None:
+    if not report.looked_in:
+        return
+    console.print(Text("Looked for sessions in", style="bold"))
+    for product, place, count in report.looked_in:
+        found = words.plural(count, "file") if count else "nothing"
+        _line(console, f"{product}: {place}: {found}", "" if count else "dim")
+    console.print()
+
+
+def _answer(console: Console, report: Report) -> None:
+    totals = report.totals
+    files = words.plural(totals.files, "file")
+    runs, calls = words.plural(totals.runs, "run"), words.plural(totals.spent.calls, "call")
+    _line(console, f"{files}, {runs}, {calls}", "bold", indent=0)
+    if not totals.loops:
+        _line(
+            console, "No loops found." if totals.runs else "No recorded runs found.", "bold green", indent=0
+        )
+    else:
+        critical = f" ({totals.critical:,} critical)" if totals.critical else ""
+        style = "bold red" if totals.critical else "bold yellow"
+        head = (
+            f"{words.plural(totals.loops, 'loop')}{critical} in {words.plural(totals.runs_with_loops, 'run')}"
+        )
+        share = words.percent(totals.share_in_loops)
+        _line(
+            console,
+            f"{head}; {words.plural(totals.calls_in_loops, 'call')} in loops ({share})",
+            style,
+            indent=0,
+        )
+        waste = words.spend(totals.waste)
+        _line(console, f"Spent in loops after the guard would have warned: {waste}", "bold", indent=0)
+    for warning in report.config_warnings:
+        _line(console, f"config: {warning}", "yellow", indent=0)
+
+
+def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) -> None:
+    head = Text(f"{place:>2} ")
+    head.append(loop.level, style=_LEVEL_STYLE[loop.level])
+    head.append(f" {loop.detectors[0]}", style="bold")
+    if len(loop.detectors) > 1:
+        head.append(f" (also {', '.join(loop.detectors[1:])})")
+    head.append(f": {words.how(loop)}; {words.results(loop)}")
+    for number, piece in enumerate(head.wrap(console, max(console.width - 3, 10))):
+        console.print(piece if not number else Text("   ") + piece, soft_wrap=True)
+    for step in loop.steps:
+        times = f"  {step.calls:,} times" if len(loop.steps) > 1 else ""
+        _line(console, f"{step.tool}({step.arguments}){times}", "cyan", indent=5)
+    if loop.more_steps:
+        _line(console, f"and {loop.more_steps:,} more", "cyan", indent=5)
+    across = f", across {words.plural(loop.compactions, 'compaction')}" if loop.compactions else ""
+    _line(console, f"from {words.place(loop.first)} to {words.place(loop.last)}{across}", indent=3)
+    _line(console, words.guard_line(loop), indent=3)
+    after = f"spent after that: {words.spend(loop.after_warning)}"
+    if loop.after_block is not None and loop.warned is not None:
+        after += f"; after the refusal: {words.spend(loop.after_block)}"
+    _line(console, after, indent=3)
+    _line(console, f"run {run.title} in {file.path}", "dim", indent=3)
+
+
+def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:
+    if console.width < _WIDE:
+        for file, run in runs:
+            share = words.percent(run.calls_in_loops / run.calls) if run.calls else "-"
+            _line(
+                console, f"{run.title} ({file.format}): {words.plural(run.calls, 'call')}, {share} in loops"
+            )
+            _line(console, f"after warnings: {words.spend(run.waste)}", indent=4)
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("run", overflow="fold", ratio=1)
+    for name in ("calls", "loops", "in loops", "after warnings"):
+        table.add_column(name, justify="left" if name == "after warnings" else "right")
+    table.expand = True
+    for _, run in runs:
+        share = words.percent(run.calls_in_loops / run.calls) if run.calls else "-"
+        row = (
+            run.title,
+            words.number(run.calls),
+            words.number(len(run.loops)),
+            share,
+            words.spend(run.waste),
+        )
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def _unread(console: Console, report: Report) -> None:
+    unread = report.unreadable
+    if not unread:
+        return
+    _heading(console, f"Not read: {words.plural(len(unread), 'file')}")
+    for file in unread[:_NAMED]:
+        _line(console, f"{file.path}: {file.error}", "red")
+    if len(unread) > _NAMED:
+        _line(console, f"and {len(unread) - _NAMED:,} more (--json names all)", "red")
+
+
+def _notes(console: Console, report: Report) -> None:
+    counts: Counter[str] = Counter()
+    for file in report.files:
+        counts.update(file.notes)
+    if counts:
+        _heading(console, "Met while reading")
+        for kind, count in counts.most_common():
+            _line(console, f"{count:,}: {NOTE_KINDS.get(kind, kind)}", "dim")
+
+
+def _next(console: Console, report: Report, html: str | None) -> None:
+    hints = []
+    if html is not None:
+        hints.append(f"The page is in {html}; open it in a browser.")
+    elif report.loops:
+        hints.append("To see every call of the runs: loopwarden scan --html report.html")
+    if report.loops:
+        hints.append(f"What the worst one means: loopwarden explain {report.loops[0][2].detectors[0]}")
+    if hints:
+        console.print()
+        for hint in hints:
+            _line(console, hint, "dim", indent=0)

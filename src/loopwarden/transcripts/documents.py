@@ -1,0 +1,108 @@
+"""Files that hold JSON values: one document, or one value a line.
+
+Also the beginning of a document that is too large for the head, closed where the head cuts it, so that
+a format can be told by structure and not by luck.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from loopwarden.errors import TranscriptError
+from loopwarden.transcripts.source import HEAD_BYTES, parse_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from loopwarden.transcripts.model import ReadNotes
+    from loopwarden.transcripts.source import Source
+
+Container: TypeAlias = "dict[str, Any] | list[Any]"
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_TOKEN = re.compile(rb'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
+_CLOSING = {b"{": b"}", b"[": b"]"}
+
+
+def containers(source: Source, notes: ReadNotes) -> Iterator[tuple[int, Container]]:
+    """The JSON objects and arrays of a file, one a line or the whole file, with their line from 1.
+
+    Raises:
+        TranscriptError: The file can't be read, or is one document that is no JSON object or array.
+    """
+    if _has_lines(source):
+        for number, line in source.lines(notes):
+            yield from _on_line(number, line, notes)
+        return
+    value = source.document()
+    if not isinstance(value, dict | list):
+        raise TranscriptError(source.label, "holds no JSON object or array")
+    yield 1, value
+
+
+def opening(source: Source) -> Any:
+    """The first JSON value of the file; where the head cuts it, as far as it is whole. `None`: no JSON."""
+    if source.kind != "text":
+        return None
+    first = source.first
+    return first if first is not None else _closed(source.head[:HEAD_BYTES].lstrip(_BLANK))
+
+
+def _has_lines(source: Source) -> bool:
+    head = source.head.strip(_BLANK)
+    first, *more = head.split(b"\n", 2)
+    if not more:  # all that can be seen is on one line
+        return source.size <= source.limits.line_bytes
+    if _is_container(first):
+        return True
+    return not first.startswith((b"{", b"[")) and _is_container(more[0])
+
+
+def _is_container(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict | list)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _on_line(number: int, line: bytes, notes: ReadNotes) -> Iterator[tuple[int, Container]]:
+    values, fault = parse_line(line)
+    if fault is not None:
+        notes.add(fault, number)
+    if len(values) > 1:
+        notes.add("two_on_a_line", number)
+    for value in values:
+        if isinstance(value, dict | list):
+            yield number, value
+        else:
+            notes.add("bad_line", number)
+
+
+def _closed(head: bytes) -> Any:
+    """The value that `head` begins, cut after its last whole part and closed."""
+    open_brackets: list[bytes] = []
+    good: tuple[int, bytes] | None = None
+    position = 0
+    while match := _TOKEN.match(head, position):
+        token = match[1]
+        position = match.end()
+        if token in _CLOSING:
+            open_brackets.append(_CLOSING[token])
+        elif token in {b"}", b"]"}:
+            if not open_brackets or open_brackets.pop() != token:
+                return None
+        elif token != b",":
+            continue
+        cut = match.start(1) if token == b"," else position
+        good = (cut, b"".join(reversed(open_brackets)))
+        if not open_brackets:
+            break
+    if good is None:
+        return None
+    try:
+        return orjson.loads(head[: good[0]] + good[1])
+    except orjson.JSONDecodeError:
+        return None

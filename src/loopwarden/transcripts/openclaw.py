@@ -1,0 +1,203 @@
+"""OpenClaw and pi sessions, versions 1 to 3: one JSON object a line, from version 2 on a tree of entries.
+
+The live branch is the way from the last entry back to the root; what is not on it was abandoned. Only
+the links between entries are kept in memory, so a file is gone through twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
+from loopwarden.transcripts.fields import elements, headline, mapping, money, word
+from loopwarden.transcripts.model import ReadNotes, Recorded, Spent, StreamStart
+from loopwarden.transcripts.pairing import Pairing
+from loopwarden.transcripts.shape import arguments, count, seconds, tool_result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from loopwarden.transcripts.model import Item
+    from loopwarden.transcripts.source import Source
+
+KNOWN_ENTRIES = frozenset({
+    "session", "message", "compaction", "branch_summary", "custom", "custom_message", "model_change",
+    "thinking_level_change", "label", "session_info",
+})  # fmt: skip
+"""Entry types of the format; all but `session`, `message` and `compaction` hold no event."""
+
+ENTRY_TYPES = KNOWN_ENTRIES - {"session"}
+
+
+class OpenClawReader:
+    """Sessions of OpenClaw and of the pi coding agent, whose format it is."""
+
+    name = "openclaw"
+    title = "OpenClaw or pi session"
+
+    def sniff(self, source: Source) -> bool:
+        """See `Reader.sniff`."""
+        records = source.head_records
+        if not records:
+            return False
+        head = records[0]
+        if head.get("type") == "session" and "id" in head and ("cwd" in head or "timestamp" in head):
+            return True
+        # a file whose first line was lost or cut
+        return any(
+            record.get("type") == "message"
+            and isinstance(record.get("message"), dict)
+            and record["message"].get("role") in ("assistant", "toolResult", "user")
+            and ("parentId" in record or record["message"].get("role") == "toolResult")
+            for record in records
+        )
+
+    def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
+        """See `Reader.read`."""
+        source.keep()
+        live, entries = _live_branch(source)
+        session = _Session(source.label, notes)
+        for place, (line, record) in enumerate(source.records(notes)):
+            if place >= entries:
+                notes.add("still_growing", line)
+                break
+            if live is not None and record.get("type") != "session" and place not in live:
+                notes.add("abandoned_branch", line)
+                continue
+            yield from session.items(record, line)
+        yield from session.finish()
+
+
+READER = OpenClawReader()
+
+
+def _live_branch(source: Source) -> tuple[set[int] | None, int]:
+    """Places of the entries on the live branch, `None` for a plain list; and the number of records.
+
+    An entry whose parent is not in the file is taken to follow the entry before it (its parent was on
+    a damaged line), and one without an id belongs to the entry before it.
+    """
+    parents: list[int] = []  # place of the parent, -1 for none
+    places: dict[str, int] = {}
+    branches = False
+    for place, (_, record) in enumerate(source.records(ReadNotes())):
+        if record.get("type") == "session":
+            parents.append(place - 1)
+            continue
+        identity, parent = record.get("id"), record.get("parentId")
+        above = places.get(parent, place - 1) if isinstance(parent, str) else place - 1
+        if "parentId" in record and parent is None:
+            above = -1
+        parents.append(above)
+        branches = branches or above != place - 1
+        if isinstance(identity, str):
+            places[identity] = place
+    if not branches:
+        return None, len(parents)
+    live: set[int] = set()
+    place = len(parents) - 1
+    while place >= 0 and place not in live:
+        live.add(place)
+        place = parents[place]
+    return live, len(parents)
+
+
+class _Session:
+    """Turns the live entries of one file into items."""
+
+    def __init__(self, label: str, notes: ReadNotes) -> None:
+        self._stream = ""
+        self._label = label
+        self._notes = notes
+        self._pairing = Pairing(notes)
+        self._turns = 0
+        self._failed: list[str] = []  # open calls of a reply that ended in an error
+
+    def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
+        kind = word(record.get("type"))
+        if not self._stream:
+            yield self._start(record if kind == "session" else {})
+        if kind == "message" and isinstance(record.get("message"), dict):
+            yield from self._message(record, record["message"], line)
+        elif kind == "compaction":
+            yield Recorded(self._stream, Compaction(at=seconds(record.get("timestamp"))))
+        elif kind not in KNOWN_ENTRIES or kind == "message":
+            self._notes.add("unknown_record", line)
+
+    def finish(self) -> Iterator[Item]:
+        if not self._stream:
+            yield self._start({})
+        self._pairing.finish()
+
+    def _start(self, head: dict[str, Any]) -> StreamStart:
+        identity = word(head.get("id"))
+        self._stream = identity or "session"
+        return StreamStart(
+            stream=self._stream,
+            title=headline(identity or self._label),
+            parent=word(head.get("parentSession")),
+            model=word(head.get("modelId")),
+        )
+
+    def _message(self, record: dict[str, Any], message: dict[str, Any], line: int) -> Iterator[Item]:
+        at = seconds(record.get("timestamp"))
+        if at is None:
+            at = seconds(message.get("timestamp"))
+        role = message.get("role")
+        if role == "user":
+            yield Recorded(self._stream, UserMessage(at=at))
+        elif role == "assistant":
+            yield from self._reply(message, at, line)
+        elif role == "toolResult":
+            call_id = self._pairing.result(message.get("toolCallId"), word(message.get("toolName")), line)
+            if call_id is not None:
+                yield Recorded(self._stream, Outcome(call_id=call_id, result=_result(message), at=at))
+
+    def _reply(self, message: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
+        self._turns += 1
+        lost = tuple(call_id for call_id in self._failed if self._pairing.withdraw(call_id))
+        if lost:  # the model was asked again
+            yield Recorded(self._stream, Retraction(call_ids=lost, at=at))
+        self._failed = []
+        for part in map(mapping, elements(message.get("content"))):
+            if part.get("type") != "toolCall":
+                continue
+            tool = word(part.get("name"))
+            if tool is None:
+                self._notes.add("bad_line", line)
+                continue
+            call = ToolCall(
+                tool=tool,
+                arguments=arguments(part.get("arguments")),
+                call_id=self._pairing.call(part.get("id"), tool, line),
+                turn_id=f"reply {self._turns}",
+                at=at,
+            )
+            yield Recorded(self._stream, call)
+            if message.get("stopReason") == "error":
+                self._failed.append(call.call_id)
+        yield from self._spent(mapping(message.get("usage")), at)
+
+    def _spent(self, usage: dict[str, Any], at: float | None) -> Iterator[Spent]:
+        read = count(usage.get("input")) + count(usage.get("cacheRead")) + count(usage.get("cacheWrite"))
+        written = count(usage.get("output"))
+        cost = money(mapping(usage.get("cost")).get("total"))
+        if read or written or cost:
+            yield Spent(stream=self._stream, input_tokens=read, output_tokens=written, cost=cost, at=at)
+
+
+def _result(message: dict[str, Any]) -> dict[str, Any]:
+    """The result as the core reads it; it is of this shape already.
+
+    Some versions flag a failure only in `details.status`.
+    """
+    details = message.get("details")
+    failed = message.get("isError") is True or (
+        isinstance(details, dict) and details.get("status") == "error"
+    )
+    content = message.get("content")
+    return tool_result(
+        content if content is not None else [],
+        is_error=failed,
+        details=details,
+    )

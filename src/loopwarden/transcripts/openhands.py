@@ -1,0 +1,149 @@
+"""OpenHands: the events of V0 (a JSON list, or `history` in the rows of `output.jsonl`) and of the V1 SDK.
+
+A V0 event is an action or an observation; `cause` is the id of the action that is answered. A V1 event
+names its class in `kind`. Sources: OpenHands/OpenHands `openhands/events/` and
+OpenHands/software-agent-sdk `openhands-sdk/openhands/sdk/event/`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from loopwarden.errors import TranscriptError
+from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.model import StreamStart
+from loopwarden.transcripts.openhands_v0 import EventsV0
+from loopwarden.transcripts.openhands_v1 import V1_KINDS, EventsV1
+from loopwarden.transcripts.stream import StreamNames
+from loopwarden.transcripts.untrusted import first_element, numbered, title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from loopwarden.transcripts.model import Item, ReadNotes
+    from loopwarden.transcripts.source import Source
+
+_ROW_HEAD = re.compile(rb'\s*\{\s*"instance_id"\s*:')
+_V1_HEAD = re.compile(rb'\s*\{\s*"(id|kind|timestamp)"\s*:')
+
+
+class OpenHandsReader:
+    """Events of OpenHands, V0 and V1."""
+
+    name = "openhands"
+    title = "OpenHands events"
+
+    def sniff(self, source: Source) -> bool:
+        """See `Reader.sniff`."""
+        if source.kind != "text":
+            return False
+        if source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            first = first_element(source.head)
+            first = first[0] if isinstance(first, list) and first else first  # older pairs
+            return _is_v0(first) or _is_v1(first)
+        return _is_rows(source) or _has_v1_lines(source)
+
+    def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
+        """See `Reader.read`."""
+        if _is_rows(source):
+            yield from _rows(source, notes)
+        elif _has_v1_lines(source):
+            yield from _v1(source.records(notes), source.label, notes)
+        else:
+            document = source.document()
+            events = document.get("history") if isinstance(document, dict) else document
+            if not isinstance(events, list):
+                raise TranscriptError(source.label, "no OpenHands events: no list and no history")
+            flat = _flat(events)
+            if any(_is_v1(event) for event in flat[:50]):
+                yield from _v1(numbered(flat, notes), source.label, notes)
+            else:
+                yield StreamStart(stream="main", title=title_of(source.label), agent="OpenHands")
+                yield from _v0("main", flat, {}, notes)
+
+
+READER = OpenHandsReader()
+
+
+def _is_v0(event: object) -> bool:
+    if not isinstance(event, dict) or "source" not in event:
+        return False
+    return (isinstance(event.get("action"), str) and "args" in event) or (
+        isinstance(event.get("observation"), str) and "content" in event
+    )
+
+
+def _is_v1(event: object) -> bool:
+    return (
+        isinstance(event, dict)
+        and isinstance(event.get("kind"), str)
+        and event["kind"] in V1_KINDS
+        and "timestamp" in event
+    )
+
+
+def _is_rows(source: Source) -> bool:
+    for record in source.head_records[:1]:
+        events = _flat(elements(record.get("history")))
+        return "instance_id" in record and any(_is_v0(event) or _is_v1(event) for event in events[:50])
+    head = source.head
+    return bool(_ROW_HEAD.match(head)) and b'"history"' in head and b'"action"' in head
+
+
+def _has_v1_lines(source: Source) -> bool:
+    if any(_is_v1(record) for record in source.head_records):
+        return True
+    # the first line is the system prompt with all tools, longer than what is looked at
+    head = source.head
+    return not source.head_records and bool(_V1_HEAD.match(head)) and b'"system_prompt"' in head[:4096]
+
+
+def _flat(events: list[Any]) -> list[Any]:
+    """The events; old files keep pairs of an action and its observation."""
+    flat: list[Any] = []
+    for event in events:
+        if isinstance(event, list):
+            flat += event
+        else:
+            flat.append(event)
+    return flat
+
+
+def _rows(source: Source, notes: ReadNotes) -> Iterator[Item]:
+    """Each row of an evaluation is a stream, named after its task."""
+    names = StreamNames()
+    for line, row in source.records(notes):
+        events = row.get("history")
+        if not isinstance(events, list):
+            notes.add("unknown_record", line)
+            continue
+        task = word(row.get("instance_id")) or f"line {line}"
+        stream = names.take(task)
+        config = mapping(mapping(row.get("metadata")).get("llm_config"))
+        yield StreamStart(
+            stream=stream, title=title_of(task), agent="OpenHands", model=word(config.get("model"))
+        )
+        flat = _flat(events)
+        if any(_is_v1(event) for event in flat[:50]):
+            v1 = EventsV1(stream, notes)
+            for _, event in numbered(flat, notes):
+                yield from v1.event(event, None)
+            v1.finish()
+        else:
+            yield from _v0(stream, flat, mapping(row.get("metrics")), notes)
+
+
+def _v0(stream: str, events: list[Any], metrics: dict[str, Any], notes: ReadNotes) -> Iterator[Item]:
+    v0 = EventsV0(stream, metrics, notes)
+    for _, event in numbered(events, notes):
+        yield from v0.event(event)
+    yield from v0.finish()
+
+
+def _v1(records: Iterator[tuple[int, dict[str, Any]]], label: str, notes: ReadNotes) -> Iterator[Item]:
+    yield StreamStart(stream="main", title=title_of(label), agent="OpenHands")
+    events = EventsV1("main", notes)
+    for line, record in records:
+        yield from events.event(record, line)
+    events.finish()

@@ -1,0 +1,118 @@
+"""A SQLite database of another program, only ever read, with bounds on what it may cost."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from loopwarden.errors import TranscriptError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from loopwarden.transcripts.source import Source
+
+_BATCH = 256
+
+
+class Database:
+    """An open database. Tables that are views or virtual tables are left alone.
+
+    Attributes:
+        columns: Names of the columns of each ordinary table.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, label: str) -> None:
+        self._connection = connection
+        self._label = label
+        names = [
+            row[0]
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            )
+        ]
+        self.columns: dict[str, frozenset[str]] = {
+            name: frozenset(
+                row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (name,))
+            )
+            for name in names
+        }
+
+    def has(self, table: str, *columns: str) -> bool:
+        """Whether there is such a table with at least these columns."""
+        return table in self.columns and self.columns[table].issuperset(columns)
+
+    def rows(
+        self, table: str, wanted: tuple[str, ...], *, where: tuple[str, object] | None, order: tuple[str, ...]
+    ) -> Iterator[dict[str, Any]]:
+        """Rows of a table as mappings, a few in memory at a time.
+
+        Args:
+            table: Name of the table; with the other names fixed in our code, never from the file.
+            wanted: Columns; those that the table does not have are left out.
+            where: A column and the value that it must have; `None` for all rows.
+            order: Columns to order by; those that the table does not have are left out.
+
+        Raises:
+            TranscriptError: The database is damaged, or a row is over the limit.
+        """
+        columns = [name for name in wanted if name in self.columns[table]]
+        sql = f"SELECT {', '.join(map(_quoted, columns))} FROM {_quoted(table)}"  # noqa: S608 - names are ours
+        if where is not None:
+            sql += f" WHERE {_quoted(where[0])} = ?"
+        ordered = [_quoted(name) for name in order if name in self.columns[table]]
+        if ordered:
+            sql += f" ORDER BY {', '.join(ordered)}"
+        try:
+            with closing(self._connection.execute(sql, () if where is None else (where[1],))) as cursor:
+                while batch := cursor.fetchmany(_BATCH):
+                    for row in batch:
+                        yield dict(zip(columns, row, strict=True))
+        except sqlite3.Error as error:
+            raise TranscriptError(self._label, f"the database could not be read: {error}") from error
+
+
+@contextmanager
+def open_database(source: Source) -> Iterator[Database]:
+    """Open the database of a source read-only.
+
+    If no write-ahead log lies beside it, it is opened as immutable, so that not even a lock is taken;
+    else its log is read along.
+
+    Raises:
+        TranscriptError: It is on standard input, packed, or no database.
+    """
+    path = source.path
+    if path is None:
+        raise TranscriptError(source.label, "a SQLite database can't be read from standard input")
+    log = path.with_name(path.name + "-wal")
+    busy = log.is_file() and log.stat().st_size > 0
+    options = "mode=ro" if busy else "mode=ro&immutable=1"
+    try:
+        uri = f"file:{quote(str(path.absolute()))}?{options}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as connection:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, source.limits.line_bytes)
+            connection.text_factory = lambda data: data.decode(errors="replace")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA query_only = ON")
+            yield Database(connection, source.label)
+    except (sqlite3.Error, OSError) as error:
+        raise TranscriptError(source.label, f"the database could not be read: {error}") from error
+
+
+def looks_like(source: Source, **tables: tuple[str, ...]) -> bool:
+    """Whether the source is a database with these tables and columns; never raises."""
+    if source.kind != "sqlite":
+        return False
+    try:
+        with open_database(source) as database:
+            return all(database.has(table, *columns) for table, columns in tables.items())
+    except TranscriptError:
+        return False
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'

@@ -1,0 +1,81 @@
+"""The public API as a type checker sees it. Never run: mypy reads it (scripts/check)."""
+
+from __future__ import annotations
+
+from typing import Literal, assert_type
+
+from loopwarden import (
+    Config,
+    ConfigError,
+    LoopAborted,
+    LoopGuard,
+    LoopwardenError,
+    MissingExtraError,
+    StoreError,
+    ToolCall,
+    TranscriptError,
+    Verdict,
+    load_config,
+)
+
+
+def make() -> LoopGuard:
+    LoopGuard({"enabled": True})
+    LoopGuard("openclaw.json5")
+    config = load_config("openclaw.json5")
+    assert_type(config, Config)
+
+    def listener(verdict: Verdict) -> None:
+        assert_type(verdict.detector is None, bool)
+
+    return LoopGuard(
+        config, agent_id="safe-runner", store="sqlite:guard.db", mode="observe", on_verdict=[listener]
+    )
+
+
+def judge(guard: LoopGuard) -> str | None:
+    verdict = guard.before("read", {"path": "a"}, call_id="c1", run_id="r1", turn_id="t1", at=12.5)
+    assert_type(verdict, Verdict)
+    assert_type(verdict.action, Literal["allow", "warn", "block", "abort"])
+    assert_type(verdict.level, Literal["warning", "critical"] | None)
+    assert_type(verdict.count, int)
+    assert_type(verdict.paired_tools, tuple[str, ...])
+    assert_type(verdict.message, str | None)
+    assert_type(guard.after("c1", result={"ok": True}, run_id="r1"), Verdict)
+    assert_type(guard.after("c1", error="no such file", run_id="r1"), Verdict)
+    guard.compacted(run_id="r1", continues=None)
+    guard.user_message(run_id="r1")
+    guard.retract(["c1"], run_id="r1")
+    guard.forget(run_id="r1")
+    assert_type(guard.session("s1").before("read", {"path": "a"}, call_id="c2"), Verdict)
+    return verdict.message
+
+
+def wrap(guard: LoopGuard) -> None:
+    @guard.tool
+    def search(query: str, limit: int = 3) -> list[str]:
+        return [query] * limit
+
+    @guard.tool
+    async def fetch(url: str) -> bytes:
+        return url.encode()
+
+    async def use() -> None:
+        assert_type(search("a", limit=2), list[str])
+        assert_type(await fetch("https://example.org"), bytes)
+
+
+def catch(guard: LoopGuard) -> object:
+    try:
+        judge(guard)
+    except LoopAborted as signal:
+        return assert_type(signal.verdict, Verdict)
+    except ConfigError as error:
+        return [(problem.path, problem.line, problem.suggestion) for problem in error.problems]
+    except TranscriptError as error:
+        return assert_type(error.source, str)
+    except MissingExtraError as error:
+        return assert_type(error.extra, str)
+    except (StoreError, LoopwardenError) as error:
+        return str(error)
+    return ToolCall(tool="read", call_id="c1")
