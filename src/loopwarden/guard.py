@@ -108,10 +108,7 @@ class LoopGuard:
         Returns:
             A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
         """
-        call = ToolCall(
-            tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
-        )
-        return self.feed(call)
+        return self._call(None, tool, arguments, call_id, run_id, turn_id, at)
 
     def after(
         self,
@@ -128,19 +125,7 @@ class LoopGuard:
         Returns:
             A verdict; `abort` when the post-compaction guard ends the run here.
         """
-        timed_out = isinstance(error, TimeoutError)
-        if isinstance(error, BaseException):
-            error = f"{type(error).__name__}: {error}"
-        outcome = Outcome(
-            call_id=call_id,
-            result=result,
-            error=error,
-            unknown_tool=unknown_tool,
-            timed_out=timed_out,
-            run_id=run_id,
-            at=at,
-        )
-        return self.feed(outcome)
+        return self._outcome(None, call_id, result, error, run_id, unknown_tool, at)
 
     def compacted(
         self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
@@ -256,29 +241,97 @@ class LoopGuard:
         with self._lock:
             self._runs.pop((session_id, run_id), None)
 
+    def _call(
+        self,
+        session_id: str | None,
+        tool: str,
+        arguments: object,
+        call_id: str,
+        run_id: str | None,
+        turn_id: str | None,
+        at: float | None,
+    ) -> Verdict:
+        try:
+            with self._lock:
+                verdict = self._run(session_id, run_id).call(tool, arguments, call_id, turn_id, at)
+        except Exception:
+            return self._fault()
+        if verdict.detector is not None:
+            call = ToolCall(
+                tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
+            )
+            self._tell(verdict, call)
+        return verdict
+
+    def _outcome(
+        self,
+        session_id: str | None,
+        call_id: str,
+        result: object,
+        error: str | BaseException | None,
+        run_id: str | None,
+        unknown_tool: str | None,
+        at: float | None,
+    ) -> Verdict:
+        timed_out = False
+        try:
+            if error is not None and not isinstance(error, str):
+                timed_out = isinstance(error, TimeoutError)
+                error = f"{type(error).__name__}: {error}"
+            with self._lock:
+                state = self._run(session_id, run_id)
+                verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
+        except Exception:
+            return self._fault()
+        if verdict.detector is not None:
+            outcome = Outcome(
+                call_id=call_id,
+                result=result,
+                error=error,
+                unknown_tool=unknown_tool,
+                timed_out=timed_out,
+                run_id=run_id,
+                at=at,
+            )
+            self._tell(verdict, outcome)
+        return verdict
+
     def _feed(self, session_id: str | None, event: Event) -> Verdict:
         try:
             with self._lock:
                 verdict = self._state(session_id, event).apply(event)
         except Exception:
-            if self._on_error == "raise":
-                raise
-            logger.exception("fault in the guard: the call is let through")
-            return ALLOW
+            return self._fault()
         if verdict.detector is not None or type(event) is Compaction:
             self._tell(verdict, event)
         return verdict
 
+    def _fault(self) -> Verdict:
+        """The failure policy, the only one: called while an exception is handled."""
+        if self._on_error == "raise":
+            raise  # noqa: PLE0704 - the exception that is being handled
+        logger.exception("fault in the guard: the call is let through")
+        return ALLOW
+
+    def _examine(self, session_id: str | None, event: Event) -> tuple[Verdict, bytes | None]:
+        with self._lock:
+            state = self._state(session_id, event)
+            state.compared = None
+            return state.apply(event), state.compared
+
     def _state(self, session_id: str | None, event: Event) -> RunState:
-        runs = self._runs
-        key = session_id, event.run_id
         if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
-            continued = runs.pop((session_id, event.continues), None)
+            continued = self._runs.pop((session_id, event.continues), None)
             if continued is not None:
-                runs[key] = continued
+                self._runs[session_id, event.run_id] = continued
+        return self._run(session_id, event.run_id)
+
+    def _run(self, session_id: str | None, run_id: str | None) -> RunState:
+        runs = self._runs
+        key = session_id, run_id
         state = runs.get(key)
         if state is None:
-            state = runs[key] = RunState(self.settings, self._uses, scoped=event.run_id is not None)
+            state = runs[key] = RunState(self.settings, self._uses, scoped=run_id is not None)
             if len(runs) > self._max_runs:
                 runs.popitem(last=False)
         else:
@@ -326,15 +379,62 @@ class GuardSession:
         """Any event of this session."""
         return self._guard._feed(self.session_id, event)  # noqa: SLF001 - one module
 
+    def examine(self, event: Event) -> tuple[Verdict, bytes | None]:
+        """`feed` for reports: logs nothing, tells no listener, and raises a fault.
+
+        Returns:
+            The verdict, and what the call or outcome was compared by (its signature or fingerprint);
+            `None` for other events, where everything is off, and for an id that was met before.
+        """
+        return self._guard._examine(self.session_id, event)  # noqa: SLF001 - one module
+
     def forget(self, *, run_id: str | None = None) -> None:
         """A run of this session is over."""
         self._guard._forget(self.session_id, run_id)  # noqa: SLF001 - one module
 
-    before = LoopGuard.before
-    after = LoopGuard.after
-    compacted = LoopGuard.compacted
-    user_message = LoopGuard.user_message
-    retract = LoopGuard.retract
+    def before(
+        self,
+        tool: str,
+        arguments: object = None,
+        *,
+        call_id: str,
+        run_id: str | None = None,
+        turn_id: str | None = None,
+        at: float | None = None,
+    ) -> Verdict:
+        """As `LoopGuard.before`."""
+        return self._guard._call(  # noqa: SLF001 - one module
+            self.session_id, tool, arguments, call_id, run_id, turn_id, at
+        )
+
+    def after(
+        self,
+        call_id: str,
+        *,
+        result: object = None,
+        error: str | BaseException | None = None,
+        run_id: str | None = None,
+        unknown_tool: str | None = None,
+        at: float | None = None,
+    ) -> Verdict:
+        """As `LoopGuard.after`."""
+        return self._guard._outcome(  # noqa: SLF001 - one module
+            self.session_id, call_id, result, error, run_id, unknown_tool, at
+        )
+
+    def compacted(
+        self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
+    ) -> Verdict:
+        """As `LoopGuard.compacted`."""
+        return self.feed(Compaction(run_id=run_id, continues=continues, at=at))
+
+    def user_message(self, *, run_id: str | None = None, at: float | None = None) -> Verdict:
+        """As `LoopGuard.user_message`."""
+        return self.feed(UserMessage(run_id=run_id, at=at))
+
+    def retract(self, call_ids: Iterable[str], *, run_id: str | None = None) -> Verdict:
+        """As `LoopGuard.retract`."""
+        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id))
 
 
 def _settings(config: Any, agent_id: str | None, mode: Mode) -> Settings:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopwarden.transcripts.discover import Candidate, discover
 from loopwarden.transcripts.locations import known_locations
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_every_program_is_named_though_nothing_is_there(tmp_path: Path) -> None:

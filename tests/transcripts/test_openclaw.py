@@ -176,3 +176,12 @@ def test_commands_of_the_person_and_unknown_entries_are_no_events() -> None:
 def test_a_file_without_its_head_is_known() -> None:
     assert READER.sniff(written(call("b", "a", "one"), result("c", "b", "one")))
     assert not READER.sniff(written({"type": "message", "role": "assistant", "content": []}))
+
+
+def test_several_sessions_in_one_file_are_streams() -> None:
+    one = [HEAD, call("a", None, "x"), result("b", "a", "x")]
+    two = [{**HEAD, "id": "t"}, call("c", None, "gone"), call("d", None, "x"), result("e", "d", "x")]
+    items, noted = read_all(READER, *one, *two, *one)
+    assert streams(items) == ["s", "t", "s+"]
+    assert ids(items, ToolCall) == ids(items, Outcome) == ["x", "x", "x"]
+    assert noted == {"abandoned_branch": 1}

@@ -58,8 +58,11 @@ def test_other_formats_are_refused(sample: str) -> None:
     [
         ([START], "Su", {}),
         (
-            [START, record("a", "u", "assistant", *asks("1", "2"), usageMetadata=USAGE)]
-            + [record("t", "a", "tool_result", answers("1"), answers("2"))],
+            [
+                START,
+                record("a", "u", "assistant", *asks("1", "2"), usageMetadata=USAGE),
+                record("t", "a", "tool_result", answers("1"), answers("2")),
+            ],
             "Succ$oo",
             {},
         ),
@@ -71,8 +74,13 @@ def test_other_formats_are_refused(sample: str) -> None:
         ),
         # a rewind leaves the records that were taken back beside the branch
         (
-            [START, record("a", "u", "assistant", *asks("1")), record("t", "a", "tool_result", answers("1"))]
-            + [record("r", "u", "system", subtype="rewind"), user("v", "r")],
+            [
+                START,
+                record("a", "u", "assistant", *asks("1")),
+                record("t", "a", "tool_result", answers("1")),
+                record("r", "u", "system", subtype="rewind"),
+                user("v", "r"),
+            ],
             "Suu",
             {"abandoned_branch": 2},
         ),

@@ -48,7 +48,7 @@ def replay(
     out = sys.stdout.buffer
     for item in read(source, format=wanted).items:
         if isinstance(item, Recorded):
-            verdict = guard.session(item.stream).feed(item.event)
+            verdict, _ = guard.session(item.stream).examine(item.event)
             record = {"stream": item.stream} | _line(item.event, verdict)
             out.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
             out.flush()

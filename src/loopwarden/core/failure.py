@@ -23,7 +23,9 @@ _UNKNOWN_TOOL = re.compile(
     r"(?:named\s+|called\s+)?"
     + _NAME.format(3)
     + r"\s+(?:(?:is|was)\s+)?(?:not\s+(?:found|available|registered|known)|unknown|unavailable"
-    r"|does\s+not\s+exist|doesn't\s+exist)\b|" + _NAME.format(4) + r"\s+is\s+not\s+a\s+(?:valid|known)\s+tool\b",
+    r"|does\s+not\s+exist|doesn't\s+exist)\b|"
+    + _NAME.format(4)
+    + r"\s+is\s+not\s+a\s+(?:valid|known)\s+tool\b",
     re.IGNORECASE,
 )
 

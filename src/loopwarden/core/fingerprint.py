@@ -6,15 +6,15 @@ A fingerprint carries its flags in its last byte, so that what the detectors ask
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from loopwarden.core.canonical import canonical, digest
+from loopwarden.core.canonical import DIGEST_BYTES, canonical
 from loopwarden.core.failure import mask, unknown_tool
 from loopwarden.core.fields import only, without
 
 if TYPE_CHECKING:
     from loopwarden.core.profile import ToolUse
-    from loopwarden.events import Outcome
 
 FAILED: Final = 1
 TIMED_OUT: Final = 2
@@ -62,7 +62,8 @@ class Observed:
 
 
 def _observed(data: bytes, flags: int, failure: bytes | None = None, missing: str | None = None) -> Observed:
-    return Observed(digest(data)[:-1] + _FLAG_BYTES[flags], flags, failure, missing)
+    fingerprint = blake2b(data, digest_size=DIGEST_BYTES - 1).digest() + _FLAG_BYTES[flags]
+    return Observed(fingerprint, flags, failure, missing)
 
 
 def mixed(turn: int) -> bytes:
@@ -76,17 +77,26 @@ def signature(use: ToolUse, arguments: object) -> bytes:
         if use.identity is not None:
             arguments = only(arguments, use.identity)
         arguments = without(arguments, use.ignore_arguments)
-    return digest(use.prefix + canonical(arguments))
+    return blake2b(use.prefix + canonical(arguments), digest_size=DIGEST_BYTES).digest()
 
 
-def observe(use: ToolUse, outcome: Outcome) -> Observed:
-    """What a call's outcome was, by the kind of its tool."""
-    result = outcome.result
-    if outcome.error is not None:
-        text = _text(use, outcome.error)
-        return _failure(b"e" + _encode(text), text, None, outcome)
+def observe(
+    use: ToolUse, result: object, error: str | None, missing: str | None, timed_out: bool
+) -> Observed:
+    """What a call's outcome was, by the kind of its tool.
+
+    Args:
+        use: What kind of call it was.
+        result: What the tool gave.
+        error: Text of the error, if it failed instead.
+        missing: Name of the tool that does not exist, where the host says so.
+        timed_out: Whether the host says that it ran out of time.
+    """
+    if error is not None:
+        text = _text(use, error)
+        return _failure(b"e" + _encode(text), text, None, missing, timed_out)
     if type(result) is dict and ("content" in result or "details" in result):
-        return _observe_parts(use, result, outcome)
+        return _observe_parts(use, result, missing, timed_out)
     if use.ignore_result:
         result = without(result, use.ignore_result)
     if type(result) is str:
@@ -94,13 +104,22 @@ def observe(use: ToolUse, outcome: Outcome) -> Observed:
         data = b"t" + _encode(result)
     else:
         data = b"v" + canonical(result)
-    if outcome.unknown_tool or outcome.timed_out or (type(result) is dict and _flagged(result, result)):
-        return _failure(data, data[1:_BLANKED].decode(errors="replace"), None, outcome)
+    if missing or timed_out or (type(result) is dict and _flagged(result, result)):
+        return _failure(data, data[1:_BLANKED].decode(errors="replace"), None, missing, timed_out)
     return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
 
 
-def _observe_parts(use: ToolUse, result: dict[str, object], outcome: Outcome) -> Observed:
+def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None, timed_out: bool) -> Observed:
     """A result of `content` and `details`, the shape of OpenClaw, MCP and our own readers."""
+    if type(content := result.get("content")) is list and len(content) == 1 and len(result) == 1:
+        part = content[0]
+        if type(part) is dict and use.plain_result and type(text := part.get("text")) is str:
+            # Nothing but one text, the shape of most results, whatever the kind of the tool.
+            if use.kind == "send":
+                text = ""
+            data = b"t" + text.encode("utf-8", "surrogatepass")
+            if not missing and not timed_out:
+                return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
     if use.ignore_result:
         reduced = without(result, use.ignore_result)
         result = reduced if type(reduced) is dict else {}
@@ -124,8 +143,8 @@ def _observe_parts(use: ToolUse, result: dict[str, object], outcome: Outcome) ->
         data = (b"f" if failed else b"t") + _encode(text)
     else:
         data = b"p" + canonical((details, text, others, failed))
-    if failed or outcome.unknown_tool or outcome.timed_out or fields.get("timedOut") is True:
-        return _failure(data, output, fields, outcome)
+    if failed or missing or timed_out or fields.get("timedOut") is True:
+        return _failure(data, output, fields, missing, timed_out)
     return _observed(data, SUBSTANTIAL if len(_encode(output)) >= _SUBSTANTIAL_BYTES else 0)
 
 
@@ -167,13 +186,17 @@ def _flagged(result: dict[str, object], fields: dict[str, object]) -> bool:
     return type(status) is str and status in _FAILED_STATUS
 
 
-def _failure(data: bytes, text: str, fields: dict[str, object] | None, outcome: Outcome) -> Observed:
-    if outcome.timed_out or (fields is not None and fields.get("timedOut") is True):
+def _failure(
+    data: bytes, text: str, fields: dict[str, object] | None, missing: str | None, timed_out: bool
+) -> Observed:
+    if timed_out or (fields is not None and fields.get("timedOut") is True):
         return _observed(data, FAILED | TIMED_OUT)
     masked = _encode(mask(text))
     if fields:
         masked = canonical((fields.get("status"), fields.get("exitCode"))) + masked
-    return _observed(data, FAILED, digest(masked), outcome.unknown_tool or unknown_tool(text))
+    return _observed(
+        data, FAILED, blake2b(masked, digest_size=DIGEST_BYTES).digest(), missing or unknown_tool(text)
+    )
 
 
 def _content(content: object) -> tuple[str, list[object]]:

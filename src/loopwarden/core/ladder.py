@@ -59,6 +59,20 @@ class Held:
         self.state = "half_open"
         self.probe = None
 
+    def probing(self, entry: Entry) -> None:
+        """The probe runs now."""
+        self.state = "probing"
+        self.probe = entry
+        self.others = 0
+
+    def grow(self, finding: Finding | None) -> None:
+        """One more call of the loop is refused; `finding` is what was found of it now, if anything."""
+        if finding is not None and finding.key == self.finding.key and finding.level == "critical":
+            finding.count = max(finding.count, self.finding.count + 1)
+            self.finding = finding
+        else:
+            self.finding.count += 1
+
     def same(self, entry: Entry, outcome: Observed) -> bool:
         """Whether a call of the loop gave what it gave each time."""
         if self.tool is not None:

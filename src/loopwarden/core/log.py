@@ -100,6 +100,7 @@ class Log:
         "_depth",
         "_history",
         "_known",
+        "_slack",
         "base",
         "end",
         "floor",
@@ -115,6 +116,7 @@ class Log:
     def __init__(self, history: int, depth: int) -> None:
         self._history = history
         self._depth = max(history, depth)
+        self._slack = max(64, self._depth // 4)
         self.signatures: list[bytes] = []
         self.outcomes: list[bytes | None] = []
         self.uses: list[ToolUse] = []
@@ -137,7 +139,7 @@ class Log:
         known = self._known.get(signature)
         if known is None:
             return NEVER
-        return known if type(known) is int else known.newest
+        return known if isinstance(known, int) else known.newest
 
     def repeated(self, signature: bytes) -> bool:
         """Whether two calls with this signature or more are kept."""
@@ -148,14 +150,14 @@ class Log:
         known = self._known.get(signature)
         if known is None:
             return None
-        return self.outcomes[known - self.base] if type(known) is int else known.outcome
+        return self.outcomes[known - self.base] if isinstance(known, int) else known.outcome
 
     def counts(self, signature: bytes, poll: bool) -> tuple[int, int]:
         """Calls with this signature in the window, and its no-progress streak."""
         known = self._known.get(signature)
         if known is None:
             return 0, 0
-        if type(known) is int:
+        if isinstance(known, int):
             if known < self.start or (known < self.floor and not poll):
                 return 0, 0
             return 1, 0 if self.outcomes[known - self.base] is None else 1
@@ -185,7 +187,7 @@ class Log:
         if known is None:
             self._known[signature] = position
         else:
-            if type(known) is int:
+            if isinstance(known, int):
                 known = self._promote(known)
             signature = self.signatures[known.newest - self.base]  # one object for equal signatures
             if known.floor < self.floor and not use.poll:
@@ -298,26 +300,31 @@ class Log:
 
     def _leave(self, position: int) -> None:
         """The call at `position` leaves the window; what is past keeping goes."""
-        if position >= self.base:
-            index = position - self.base
+        base = self.base
+        if position >= base:
+            index = position - base
             known = self._known.get(self.signatures[index])
             if isinstance(known, Repeats) and position >= known.floor:
                 known.count -= 1
                 if position > known.broke and self.outcomes[index] is not None:
                     known.streak -= 1
         gone = self.end - 1 - self._depth
-        if gone >= self.base:
-            signature = self.signatures[gone - self.base]
-            if self.newest(signature) == gone:
+        if gone >= base:
+            index = gone - base
+            signature = self.signatures[index]
+            known = self._known[signature]
+            if (known if isinstance(known, int) else known.newest) == gone:
                 del self._known[signature]
-            self.open.pop(gone, None)
-            self.marked.pop(gone, None)
-            if gone - self.base >= max(64, self._depth // 4):
-                self._forget(gone + 1 - self.base)
+            if self.open:
+                self.open.pop(gone, None)
+            if self.marked:
+                self.marked.pop(gone, None)
+            if index >= self._slack:
+                self._forget(index + 1)
 
     def _forget(self, count: int) -> None:
-        for column in (self.signatures, self.outcomes, self.uses, self.turns, self.ids):
-            del column[:count]  # type: ignore[attr-defined]  # lists and an array, all mutable sequences
+        del self.signatures[:count], self.outcomes[:count], self.uses[:count], self.turns[:count]
+        del self.ids[:count]
         self.base += count
 
 

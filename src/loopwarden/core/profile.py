@@ -13,6 +13,8 @@ from collections import OrderedDict
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from loopwarden.events import Verdict
+
 if TYPE_CHECKING:
     from loopwarden.core.settings import KindRule, Settings, ToolKind, ToolProfile
 
@@ -29,6 +31,7 @@ class ToolUse:
 
     Attributes:
         tool: The tool's name, at most `MAX_TOOL_NAME` characters and a digest.
+        allow: The verdict on a call that raises no question.
         prefix: What signatures of this tool begin with, before they are digested.
         kind: What such a call does.
         poll: Whether `kind` is `poll`.
@@ -44,6 +47,7 @@ class ToolUse:
     """
 
     __slots__ = (
+        "allow",
         "breaker",
         "critical",
         "exempt",
@@ -63,6 +67,7 @@ class ToolUse:
 
     def __init__(self, tool: str, kind: ToolKind, profile: ToolProfile | None, settings: Settings) -> None:
         self.tool = tool
+        self.allow = Verdict(tool=tool)
         encoded = tool.encode("utf-8", "surrogatepass")
         self.prefix = b"%d:%b:" % (len(encoded), encoded)
         self.kind = kind

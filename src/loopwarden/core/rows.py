@@ -62,6 +62,10 @@ class Rows:
     def close_turn(self) -> None:
         """The turn of all calls so far is over: those that have their outcome count now."""
         pending = self._pending
+        if len(pending) == 1 and pending[0].outcome is not None:
+            self._fold(pending.pop())
+            self.waiting = 0
+            return
         taken = 0
         for entry in pending:
             if entry.outcome is None and len(pending) - taken <= WAITING:
@@ -76,7 +80,11 @@ class Rows:
         if not self.waiting:
             return self
         rows = Rows()
-        rows.unknown, rows.streak, rows.stagnation = copy(self.unknown), copy(self.streak), copy(self.stagnation)
+        rows.unknown, rows.streak, rows.stagnation = (
+            copy(self.unknown),
+            copy(self.streak),
+            copy(self.stagnation),
+        )
         rows.churn, rows.failures = self.churn.copy(), self.failures.copy()
         rows.failing = self.failing
         for entry in self._pending[: self.waiting]:
@@ -117,11 +125,15 @@ class Rows:
             return
         if outcome.flags & FAILED:
             self.failing = True
-        if self.failing:
-            self.unknown.fold(entry)
-            self.failures.fold(entry)
-            self.streak.fold(entry)
-            if not outcome.flags & FAILED:
-                self.failing = bool(self.failures.rows)
+        elif not self.failing:
+            if entry.use.tool not in self.churn.worked:
+                self.churn.fold(entry)
+            self.stagnation.fold(entry)
+            return
+        self.unknown.fold(entry)
+        self.failures.fold(entry)
+        self.streak.fold(entry)
+        if not outcome.flags & FAILED:
+            self.failing = bool(self.failures.rows)
         self.churn.fold(entry)
         self.stagnation.fold(entry)

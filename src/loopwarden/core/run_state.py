@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from loopwarden.core.answer import Announcements, verdict
 from loopwarden.core.compaction import CompactionGuard
-from loopwarden.core.detectors import (
-    cycle,
-    generic_repeat,
-    global_circuit_breaker,
-    known_poll_no_progress,
-)
-from loopwarden.core.detectors.cycle import Cycle
-from loopwarden.core.detectors.ping_pong import Alternation
+from loopwarden.core.evidence import Evidence
 from loopwarden.core.fingerprint import FAILED, mixed, observe, signature
 from loopwarden.core.ladder import ONE_REFUSAL, Held, Ladder
-from loopwarden.core.log import NEVER, Entry, Log
-from loopwarden.core.rows import Rows
+from loopwarden.core.log import NEVER, Entry
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage, Verdict
 
 if TYPE_CHECKING:
@@ -43,20 +35,19 @@ class RunState:
 
     Attributes:
         aborted: The verdict that ended the run, `None` while it goes on.
+        compared: What the last call or outcome was compared by: its signature or fingerprint.
     """
 
     __slots__ = (
-        "_alternation",
+        "_acts",
         "_announcements",
         "_calls",
-        "_cycle",
+        "_evidence",
         "_guard",
         "_ladder",
         "_last_at",
-        "_log",
         "_open",
         "_present",
-        "_rows",
         "_scoped",
         "_settings",
         "_siblings",
@@ -65,6 +56,7 @@ class RunState:
         "_uses",
         "_writes",
         "aborted",
+        "compared",
     )
 
     def __init__(self, settings: Settings, uses: ToolUses, *, scoped: bool) -> None:
@@ -78,16 +70,13 @@ class RunState:
         self._settings = settings
         self._uses = uses
         self._scoped = scoped
+        self._acts = settings.mode == "enforce" and settings.enabled is True
         self._calls = 0
+        self.compared: bytes | None = None
         self._begin()
 
     def _begin(self) -> None:
-        settings = self._settings
-        depth = cycle.memory(settings.warning_threshold, settings.critical_threshold)
-        self._log = Log(settings.history_size, depth)
-        self._alternation = Alternation()
-        self._cycle = Cycle()
-        self._rows = Rows()
+        self._evidence = Evidence(self._settings)
         self._ladder = Ladder()
         self._guard = CompactionGuard()
         self._announcements = Announcements()
@@ -102,12 +91,12 @@ class RunState:
 
     def apply(self, event: Event) -> Verdict:
         """Take in what happened and answer it."""
+        if type(event) is ToolCall:
+            return self.call(event.tool, event.arguments, event.call_id, event.turn_id, event.at)
+        if type(event) is Outcome:
+            return self.outcome(event.call_id, event.result, event.error, event.unknown_tool, event.timed_out)
         if self._settings.enabled is False:
             return ALLOW
-        if type(event) is ToolCall:
-            return self._call(event)
-        if type(event) is Outcome:
-            return self._outcome(event)
         if isinstance(event, Compaction):
             return self._compaction()
         if isinstance(event, UserMessage):
@@ -116,135 +105,88 @@ class RunState:
             self._retract(event.call_ids)
         return ALLOW
 
-    # -- calls --------------------------------------------------------------------------------
-
-    def _call(self, call: ToolCall) -> Verdict:
-        if call.at is not None:
-            idle = self._settings.idle_reset_seconds
-            if idle is not None and not self._scoped and self._last_at is not None and call.at - self._last_at > idle:
-                self._begin()
-            self._last_at = call.at
+    def call(
+        self, tool: str, arguments: object, call_id: str, turn_id: str | None, at: float | None
+    ) -> Verdict:
+        """Answer a call; the same as a `ToolCall`, without the cost of making one."""
+        if self._settings.enabled is False:
+            return ALLOW
+        if at is not None:
+            self._note_time(at)
         if self.aborted is not None:
             return self.aborted
-        known = self._open.get(call.call_id)
+        known = self._open.get(call_id)
         if known is not None:
             return known[1]
-        use = self._uses.find(call.tool, call.arguments)
-        if call.turn_id is None or call.turn_id != self._turn_id:
+        use = self._uses.find(tool, arguments)
+        if turn_id is None or turn_id != self._turn_id:
             self._close_turn()
-            self._turn_id = call.turn_id
-        name = signature(use, call.arguments)
+            self._turn_id = turn_id
+        self.compared = name = signature(use, arguments)
         self._calls += 1
-        twin, identical = self._siblings.get(name, (None, 0)) if self._siblings else (None, 0)
-        entry = Entry(call.call_id, use, name, self._turn, twin)
-        answer = ALLOW if use.exempt else self._judge(entry, identical + 1)
-        if answer.action == "block" or answer.action == "abort":
+        twin, identical = self._siblings.get(name, _FIRST) if self._siblings else _FIRST
+        entry = Entry(call_id, use, name, self._turn, twin)
+        answer = use.allow if use.exempt else self._judge(entry, identical + 1)
+        if answer.action in _REFUSALS:
             return answer
-        open_calls = self._open
-        open_calls[call.call_id] = entry, answer
-        if len(open_calls) > _OPEN:
-            del open_calls[next(iter(open_calls))]
+        self._open[call_id] = entry, answer
+        if len(self._open) > _OPEN:
+            del self._open[next(iter(self._open))]
         if not use.exempt:
             if twin is None:
                 self._present.append(entry)
-            if call.turn_id is not None:
+            if turn_id is not None:
                 self._siblings[name] = twin or entry, identical + 1
-            self._rows.add(entry)
+            self._evidence.rows.add(entry)
         return answer
+
+    def _note_time(self, at: float) -> None:
+        idle = self._settings.idle_reset_seconds
+        last = self._last_at
+        if idle is not None and not self._scoped and last is not None and at - last > idle:
+            self._begin()
+        self._last_at = at
 
     def _close_turn(self) -> None:
         """The calls of the present turn become evidence."""
         if self._present:
-            log, alternation, laps = self._log, self._alternation, self._cycle
-            for entry in self._present:
-                position = log.append(entry)
-                alternation.push(entry.signature, entry.use, position)
-                laps.push(log)
+            self._evidence.close_turn(self._present)
             self._present.clear()
             self._siblings.clear()
-            self._rows.close_turn()
         self._turn += 1
 
     def _judge(self, entry: Entry, identical: int) -> Verdict:
         use, name = entry.use, entry.signature
-        finding, breaks = self._find(use, name, identical)
-        if finding is None and not self._ladder.held:
-            return ALLOW
-        settings = self._settings
-        acts = settings.mode == "enforce" and settings.enabled is True
-        if not acts:
+        ladder = self._ladder
+        refused = ladder.refused(name) if ladder.held else 0
+        finding, breaks = self._evidence.find(use, name, identical, refused)
+        if finding is None and not ladder.held:
+            return use.allow
+        if not self._acts:
             return self._observed(finding, use, breaks=breaks)
-        held = self._ladder.find(use, name)
-        if settings.on_critical == "warn" or (finding is not None and finding.level == "warning" and held is None):
-            return self._say(finding, "warn", use) if finding is not None else ALLOW
+        if self._settings.on_critical == "warn":
+            return self._say(finding, "warn", use)
         if breaks and finding is not None:
             return self._abort(finding, use, "tool_loop_persisted")
-        if finding is not None and finding.level == "critical" and held is None:
+        critical = finding is not None and finding.level == "critical"
+        held = ladder.find(use, name)
+        if held is None and finding is not None and critical:
             if finding.detector in ONE_REFUSAL:
-                held = self._ladder.held.get(finding.key)
+                held = ladder.held.get(finding.key)
             if held is None:
-                held = self._ladder.hold(finding, self._log, self._rows.unknown.missing)
+                held = ladder.hold(finding, self._evidence.log, self._evidence.rows.unknown.missing)
                 return self._refuse(held, use, name)
         if held is None:
-            return ALLOW
+            return self._say(finding, "warn", use)
         if held.state == "half_open":
-            held.state = "probing"
-            held.probe = entry
-            held.others = 0
-            return self._say(finding, "warn", use) if finding is not None else ALLOW
-        if finding is not None and finding.key == held.finding.key:
-            finding.count = max(finding.count, held.finding.count + 1)
-            held.finding = finding
-        else:
-            held.finding.count += 1
+            held.probing(entry)
+            return self._say(finding, "warn", use)
+        held.grow(finding)
         return self._refuse(held, use, name)
 
-    def _find(self, use: ToolUse, name: bytes, identical: int) -> tuple[Finding | None, bool]:
-        """The most severe finding, of equals the first in the order of precedence; and the breaker."""
-        settings = self._settings
-        switches = settings.detectors
-        log = self._log
-        count, streak = log.counts(name, use.poll)
-        rows = self._rows.settled() if self._rows.waiting else self._rows
-        found: Finding | None = None
-        breaks = False
-        if rows.failing:
-            found = rows.unknown.judge(use, settings.unknown_tool_threshold, settings.history_size)
-        if self._ladder.held:
-            streak += self._ladder.refused(name)
-        repeats = switches.known_poll_no_progress if use.poll else switches.generic_repeat
-        if streak and not use.waits:
-            breaks = streak >= use.breaker
-            if breaks:
-                found = found or global_circuit_breaker.judge(use, name, streak)
-            if use.poll and repeats:
-                found = _stricter(found, known_poll_no_progress.judge(use, name, streak))
-        alternating = 0
-        if name == self._alternation.other and not use.waits:
-            alternating = self._alternation.length
-            if switches.ping_pong:
-                found = _stricter(found, self._alternation.judge(use, name, log, settings.history_size))
-        if repeats and not use.waits:
-            if not use.poll and (count >= use.warning or streak >= use.critical):
-                found = _stricter(found, generic_repeat.judge(use, name, count, streak))
-            if identical > use.critical:
-                found = _stricter(found, generic_repeat.judge_batch(use, name, identical))
-        if switches.cycle and log.repeated(name):
-            found = _stricter(found, self._cycle.judge(use, name, log, alternating, log.floor))
-        if rows.failing:
-            if switches.unknown_tool_churn:
-                found = _stricter(found, rows.churn.judge(use, settings.unknown_tool_threshold))
-            if switches.repeated_failure:
-                found = _stricter(found, rows.failures.judge(use))
-            if switches.failure_streak:
-                found = _stricter(found, rows.streak.judge(use, settings.warning_threshold))
-        elif switches.stagnation and rows.stagnation.count >= use.warning:
-            found = _stricter(found, rows.stagnation.judge(use))
-        return found, breaks
-
-    # -- answers ------------------------------------------------------------------------------
-
-    def _say(self, finding: Finding, action: Action, use: ToolUse) -> Verdict:
+    def _say(self, finding: Finding | None, action: Action, use: ToolUse) -> Verdict:
+        if finding is None:
+            return use.allow
         announce = self._announcements.due(finding, self._calls, self._settings.history_size)
         return verdict(finding, action, tool=use.tool, acts=True, announce=announce)
 
@@ -280,50 +222,51 @@ class RunState:
             self.aborted = answer
         return answer
 
-    # -- everything else ----------------------------------------------------------------------
-
-    def _outcome(self, event: Outcome) -> Verdict:
-        known = self._open.pop(event.call_id, None)
+    def outcome(
+        self, call_id: str, result: object, error: str | None, unknown_tool: str | None, timed_out: bool
+    ) -> Verdict:
+        """Take in what came of a call; the same as an `Outcome`, without the cost of making one."""
+        known = self._open.pop(call_id, None)
         if known is None or self.aborted is not None:
             return ALLOW
         entry = known[0]
-        outcome = entry.outcome = observe(entry.use, event)
-        ladder = self._ladder
-        settings = self._settings
-        if entry.use.exempt:
+        use = entry.use
+        if use.exempt:
             self._guard.idle = 0
             return ALLOW
-        fingerprint = outcome.fingerprint
+        outcome = entry.outcome = observe(use, result, error, unknown_tool, timed_out)
+        self.compared = fingerprint = outcome.fingerprint
         group = entry.twin or entry
+        ladder = self._ladder
         if ladder.refusals:
             self._count_fresh(group, outcome)
         if ladder.held:
-            last = self._log.outcome(entry.signature)
-            ladder.completed(entry, outcome, last, settings.warning_threshold)
+            last = self._evidence.log.outcome(entry.signature)
+            ladder.completed(entry, outcome, last, self._settings.warning_threshold)
         if group.shared is None:
             group.shared = fingerprint
         elif group.shared != fingerprint:
             group.shared = mixed(group.turn)
         if group.position != NEVER:
-            self._log.settle(group.position, group.shared)
-            if outcome.flags:
-                self._log.marked[group.position] = outcome
-            self._cycle.compare(self._log, group.position)
-        if entry.use.kind == "write" and not outcome.flags & FAILED:
+            self._evidence.settle(group, group.shared, outcome)
+        if use.kind == "write" and not outcome.flags & FAILED:
             self._written(entry.signature)
-        finding = self._guard.observe(entry, fingerprint, settings.post_compaction_window)
-        if finding is not None:
-            return self._abort(finding, entry.use, "compaction_loop_persisted")
-        return ALLOW
+        if self._guard.idle or self._guard.left:
+            finding = self._guard.observe(entry, fingerprint, self._settings.post_compaction_window)
+            if finding is not None:
+                return self._abort(finding, use, "compaction_loop_persisted")
+        return use.allow
 
     def _count_fresh(self, group: Entry, outcome: Observed) -> None:
         """Calls in a row that succeed with something new make up for refusals."""
         ladder = self._ladder
         fingerprint = outcome.fingerprint
-        known = fingerprint in self._log.outcomes or any(
-            one.shared == fingerprint for one in self._present if one is not group
+        if group.shared == fingerprint:
+            return  # an identical call of the same turn has counted
+        known = fingerprint in self._evidence.log.outcomes or any(
+            one.shared == fingerprint for one in self._present
         )
-        if known or group.shared is not None or outcome.flags & FAILED:
+        if known or outcome.flags & FAILED:
             ladder.fresh = 0
             return
         ladder.fresh += 1
@@ -341,8 +284,7 @@ class RunState:
         resets = self._settings.reset_on_write
         self._ladder.written(resets)
         if resets:
-            self._log.reset()
-            self._rows.clear()
+            self._evidence.reset()
 
     def _compaction(self) -> Verdict:
         if self.aborted is not None:
@@ -372,29 +314,15 @@ class RunState:
                 del wanted[entry.call_id]
         for entry in gone:
             self._ladder.retracted(entry)
-        self._rows.remove(gone)
+        self._evidence.rows.remove(gone)
         self._present = [entry for entry in self._present if entry not in gone]
         self._siblings = {name: one for name, one in self._siblings.items() if one[0] not in gone}
-        positions = self._log.find(wanted) | {entry.position for entry in gone if entry.position != NEVER}
+        positions = self._evidence.log.find(wanted)
+        positions.update(entry.position for entry in gone if entry.position != NEVER)
         if positions:
-            self._rebuild(positions)
-
-    def _rebuild(self, positions: set[int]) -> None:
-        self._log, moved = self._log.without(positions)
-        for entry, _ in self._open.values():
-            entry.position = moved.get(entry.position, NEVER) if entry.position != NEVER else NEVER
-        self._alternation = Alternation()
-        self._cycle = Cycle()
-        entries = list(self._log.entries())
-        for entry in entries:
-            self._alternation.push(entry.signature, entry.use, entry.position)
-        self._rows.refold(entries, self._log.floor)
+            others = [entry for entry, _ in self._open.values() if entry.position != NEVER]
+            self._evidence.without(positions, others)
 
 
-def _stricter(one: Finding | None, other: Finding | None) -> Finding | None:
-    """The more severe of two findings; of equals the first."""
-    if other is None:
-        return one
-    if one is None or (other.level == "critical" and one.level == "warning"):
-        return other
-    return one
+_FIRST: Final[tuple[None, int]] = (None, 0)
+_REFUSALS: Final = frozenset({"block", "abort"})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from loopwarden.config import Config
     from loopwarden.events import Event
-    from loopwarden.guard import Session
+    from loopwarden.guard import GuardSession
     from loopwarden.scan.summary import Run
     from loopwarden.transcripts.model import Item, Reader
     from loopwarden.transcripts.source import Source
@@ -56,7 +56,7 @@ class Stream:
     """A stream while it is replayed."""
 
     start: StreamStart
-    session: Session
+    session: GuardSession
     trace: Trace = field(default_factory=Trace)
     findings: Findings = field(init=False)
 
@@ -65,12 +65,12 @@ class Stream:
 
     def feed(self, event: Event) -> None:
         """Give one event to the guard and keep what it said."""
-        verdict = self.session.feed(event)
+        verdict, compared = self.session.examine(event)
         trace = self.trace
         if isinstance(event, ToolCall):
-            index = trace.call(event, self.session.signature)
+            index = trace.call(event, compared)
         elif isinstance(event, Outcome):
-            found = trace.outcome(event.run_id, event.call_id, hash(self.session.fingerprint), event.at)
+            found = trace.outcome(event.run_id, event.call_id, hash(compared), event.at)
             if found is None:
                 return
             index = found

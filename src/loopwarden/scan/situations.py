@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
+from loopwarden.config import load_config
 from loopwarden.errors import TranscriptError
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guard import LoopGuard
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from loopwarden.config import Config
     from loopwarden.core.settings import Mode
-    from loopwarden.events import Event, Verdict
+    from loopwarden.events import Action, Event, Verdict
 
 Expected: TypeAlias = tuple[str, str, int] | None
 """Level, detector and count of one recorded verdict; `None` where there was none."""
@@ -92,7 +93,9 @@ def load_situations(path: Path) -> list[Situation]:
         try:
             found.append(_situation(exact(line), number))
         except ValueError as error:
-            raise TranscriptError(source.label, f"line {number}: no valid JSON: {error.msg}") from error
+            raise TranscriptError(
+                source.label, f"line {number}: no valid JSON: {str(error).splitlines()[0]}"
+            ) from error
         except _WrongError as error:
             raise TranscriptError(source.label, f"line {number}: {error}") from error
     if "long_line" in notes.counts:
@@ -115,7 +118,7 @@ def play(situation: Situation, config_override: Mapping[str, Any] | Config | Non
     config: Mapping[str, Any] | Config = (
         config_override if config_override is not None else _own_config(situation)
     )
-    session = LoopGuard(config, mode=situation.mode, on_error="raise").session("situation")
+    session = LoopGuard(load_config(config), mode=situation.mode).session("situation")
     refused: set[tuple[str | None, str]] = set()
     verdicts: list[Verdict] = []
     answers: list[Answer] = []
@@ -126,8 +129,8 @@ def play(situation: Situation, config_override: Mapping[str, Any] | Config | Non
             and index not in situation.always
         ):
             continue
-        verdict = session.feed(event)
-        action = verdict.action if situation.mode == "enforce" else verdict.would or "allow"
+        verdict, _ = session.examine(event)
+        action: Action = verdict.action if situation.mode == "enforce" else verdict.would or "allow"
         if isinstance(event, ToolCall):
             verdicts.append(verdict)
             known = (event.run_id, event.call_id)

@@ -71,7 +71,7 @@ class Trace:
         self.tools: dict[str, int] = {}
         self.timed = False
         self.last_at: float | None = None
-        self._signatures: dict[object, int] = {}
+        self._signatures: dict[bytes | int, int] = {}
         self._runs: dict[str | None, int] = {}
         self._turn: str | None = None
         self._turns = 0
@@ -82,8 +82,12 @@ class Trace:
     def __len__(self) -> int:
         return len(self.weight)
 
-    def call(self, event: ToolCall, signature: object) -> int:
+    def call(self, event: ToolCall, signature: bytes | None) -> int:
         """A call was asked for.
+
+        Args:
+            event: The call.
+            signature: What names it; `None` where nothing is compared: it is like no other then.
 
         Returns:
             Its index; that of the open call if the id is still open.
@@ -94,7 +98,7 @@ class Trace:
             return index
         index = len(self.weight)
         self._open[known] = index
-        number = self._signatures.setdefault(signature, len(self._signatures))
+        number = self._signatures.setdefault(signature or index, len(self._signatures))
         self.signature.append(number)
         self.tool.append(self.tools.setdefault(event.tool, len(self.tools)))
         self.run.append(self._runs.setdefault(event.run_id, len(self._runs)))

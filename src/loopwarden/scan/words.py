@@ -74,13 +74,13 @@ def place(ref: CallRef) -> str:
 
 
 def spend(value: Spend) -> str:
-    """`28 calls, 12 min, 120k tokens, $0.31`; what the file does not tell is left out."""
+    """`28 calls, 12 min, 120k tokens, $0.31`; what the file does not tell is left out, and no money too."""
     parts = [plural(value.calls, "call")]
     if value.seconds is not None:
         parts.append(duration(value.seconds))
     if value.tokens is not None:
         parts.append(f"{amount(value.tokens)} tokens")
-    if value.cost is not None:
+    if value.cost:
         parts.append(money(value.cost))
     return ", ".join(parts)
 

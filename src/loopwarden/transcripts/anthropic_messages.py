@@ -45,7 +45,7 @@ class AnthropicDialect:
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Whether this is a message."""
-        return value.get("role") in _ROLES and "content" in value and _FOREIGN.isdisjoint(value)
+        return word(value.get("role")) in _ROLES and "content" in value and _FOREIGN.isdisjoint(value)
 
     def is_request(self, body: dict[str, Any]) -> bool:
         """Whether this has a message list."""
@@ -62,7 +62,7 @@ class AnthropicDialect:
         """What a message list says."""
         found = []
         for item in items:
-            if isinstance(item, dict) and item.get("role") in _ROLES:
+            if isinstance(item, dict) and word(item.get("role")) in _ROLES:
                 found.append(_message(item))
             else:
                 notes.add("unknown_record")

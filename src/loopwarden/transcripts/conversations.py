@@ -74,12 +74,14 @@ class _Place:
         start: Its first step that is new.
         kept: How many known steps stay true; calls behind them are taken back. `None`: all.
         compacted: Whether the history was summarised before it.
+        aligned: Whether the steps before `start` are the known ones, place by place.
     """
 
     conversation: _Conversation
     start: int
     kept: int | None = None
     compacted: bool = False
+    aligned: bool = True
 
 
 class Conversations:
@@ -124,7 +126,7 @@ class Conversations:
             yield Recorded(conversation.stream, Compaction(at=exchange.at))
         if not goes_on:
             conversation.keys = [each.key for each in flat[: place.start]]
-            self._rename(conversation, flat[: place.start])
+            _repeated(conversation, flat[: place.start], aligned=place.aligned)
         yield from self._say(conversation, flat[place.start :], exchange.at, line)
         conversation.words.update(word for _, word in words)
         conversation.asked = len(conversation.keys)
@@ -195,17 +197,6 @@ class Conversations:
                 conversation.pairing.withdraw(name)
             yield Recorded(conversation.stream, Retraction(call_ids=gone))
 
-    def _rename(self, conversation: _Conversation, known: Sequence[_Flat]) -> None:
-        """Note where calls that came as an answer are sent again under another id."""
-        calls = {}
-        for at, each in enumerate(known):
-            step = each.step
-            if isinstance(step, Call) and at in conversation.calls:
-                calls[at] = conversation.calls[at]
-                if step.call_id is not None and step.call_id != calls[at][1]:
-                    conversation.renamed[step.call_id] = calls[at][1]
-        conversation.calls = calls
-
     def _say(
         self, conversation: _Conversation, steps: Sequence[_Flat], at: float | None, line: int | None
     ) -> Iterator[Item]:
@@ -275,6 +266,21 @@ class Conversations:
             self._by_state[conversation.state] = conversation
 
 
+def _repeated(conversation: _Conversation, known: Sequence[_Flat], *, aligned: bool) -> None:
+    """Find the calls of a repeated history again, and note which came as an answer under another id."""
+    by_id = {file_id: (given, file_id) for given, file_id in conversation.calls.values()}
+    calls = {}
+    for at, each in enumerate(known):
+        step = each.step
+        if isinstance(step, Call):
+            ids = conversation.calls.get(at) if aligned else by_id.get(step.call_id)
+            if ids is not None:
+                calls[at] = ids
+                if step.call_id is not None and step.call_id != ids[1]:
+                    conversation.renamed[step.call_id] = ids[1]
+    conversation.calls = calls
+
+
 def _rewritten(
     conversation: _Conversation, flat: Sequence[_Flat], words: Sequence[tuple[int, Key]], index: int
 ) -> _Place:
@@ -289,7 +295,7 @@ def _rewritten(
         start += _shared([each.key for each in flat[index + 1 :]], known[places[-1] + 1 :])
     shorter = not places or index < places[-1]
     new_words = any(at <= index and word not in conversation.words for at, word in words)
-    return _Place(conversation, start, compacted=shorter and new_words)
+    return _Place(conversation, start, compacted=shorter and new_words, aligned=False)
 
 
 def _summarised(
@@ -301,7 +307,7 @@ def _summarised(
     begins_alike = _shared([each.key for each in flat], known) >= opening
     new_words = any(word not in conversation.words for _, word in words)
     if conversation.turns and begins_alike and new_words and len(flat) < len(known):
-        return _Place(conversation, len(flat), compacted=True)
+        return _Place(conversation, len(flat), compacted=True, aligned=False)
     return None
 
 

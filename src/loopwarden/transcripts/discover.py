@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
@@ -158,11 +159,12 @@ class _Search:
 
     def _stream(self, path: str) -> Iterator[Candidate | Skipped]:
         try:
-            stream = open(path, "rb")  # noqa: SIM115, PTH123 - read and closed by the source
+            stream = open(path, "rb")  # noqa: SIM115, PTH123 - lives as long as the source
         except OSError as error:
             yield Skipped(label=printable(path), why="unreadable", detail=error.strerror or str(error))
             return
         source = Source(None, data=stream, label=printable(path), limits=self._limits)
+        weakref.finalize(source, stream.close)
         yield from self._candidate(source, named=True)
 
     def _folder(self, path: str, depth: int) -> Iterator[Candidate | Skipped]:

@@ -26,7 +26,7 @@ ATTACHMENT = "attachment://"
 NESTING = 32
 """How deep attachments are looked for in a value, and nested events are followed; deeper is left as it is."""
 
-_SPANS = 1_000  # how many ancestors of a span are looked at
+_SPANS = 200  # how many ancestors of a span are looked at
 _OWN_STREAM = ("subtask", "fork")
 _STARTERS = ("agent", "tool", *_OWN_STREAM)
 
@@ -138,15 +138,17 @@ class _Events:
         self._notes = notes
         self._main = _Actor(stream)
         self._spans: dict[str, dict[str, Any]] = {}
-        self._actors: dict[str, _Actor] = {}
+        self._actors: dict[str, _Actor] = {}  # by the span that begins them
+        self._owners: dict[str, _Actor] = {}  # by any span, whose it is
+        self._nested: list[_Actor] = []
 
     def items(self, events: list[Any]) -> Iterator[Item]:
         yield from self._walk(events, self._main, 0)
-        for actor in [*self._actors.values(), self._main]:
+        for actor in [*self._nested, *self._actors.values(), self._main]:
             yield from actor.finish()
 
     def _walk(self, events: list[Any], base: _Actor, depth: int) -> Iterator[Item]:
-        for place, event in enumerate(events):
+        for event in events:
             if not isinstance(event, dict):
                 self._notes.add("bad_line")
                 continue
@@ -168,7 +170,8 @@ class _Events:
                     self._notes.add("too_deep")
                     continue
                 name = word(event.get("name")) or word(event.get("function")) or str(kind)
-                child = self._begin(f"{actor.stream.id}/{place}", name, actor)
+                child = _Actor(Stream(self._names.take(f"{actor.stream.id}/{name}"), self._notes))
+                self._nested.append(child)
                 yield child.stream.start(name, parent=actor.stream.id, agent=name)
                 yield from self._walk(nested, child, depth + 1)
 
@@ -215,28 +218,27 @@ class _Events:
         yield from actor.reply(calls, spent)
 
     def _actor(self, span: str | None) -> tuple[_Actor, list[Item]]:
-        """Whose event it is, and the start of the stream if this is its first."""
+        """Whose events the span's are, and the starts of the streams that begin with this one."""
+        if span is None or span in self._owners:
+            return self._owners.get(span or "", self._main), []
         chain = self._chain(span)
-        for place, name in enumerate(chain):
+        actor, started = self._main, False
+        begun: list[Item] = []
+        for name in reversed(chain):
             kind = self._spans[name].get("type")
-            above = {str(self._spans[each].get("type")) for each in chain[place + 1 :]}
-            if kind in _OWN_STREAM or (kind == "agent" and not above.isdisjoint(_STARTERS)):
-                break
-        else:
-            return self._main, []
-        if name in self._actors:
-            return self._actors[name], []
-        parent, begun = self._actor(word(self._spans[name].get("parent_id")))
-        title = word(self._spans[name].get("name")) or "agent"
-        actor = self._begin(name, f"{self._main.stream.id}/{title}", parent)
-        return actor, [*begun, actor.stream.start(title, parent=parent.stream.id, agent=title)]
-
-    def _begin(self, key: str, wanted: str, parent: _Actor) -> _Actor:
-        if not wanted.startswith(self._main.stream.id):
-            wanted = f"{parent.stream.id}/{wanted}"
-        actor = _Actor(Stream(self._names.take(wanted), self._notes))
-        self._actors[key] = actor
-        return actor
+            if kind in _OWN_STREAM or (kind == "agent" and started):
+                if name not in self._actors:
+                    title = word(self._spans[name].get("name")) or "agent"
+                    parent = actor.stream.id
+                    self._actors[name] = _Actor(
+                        Stream(self._names.take(f"{self._main.stream.id}/{title}"), self._notes)
+                    )
+                    begun.append(self._actors[name].stream.start(title, parent=parent, agent=title))
+                actor = self._actors[name]
+            started = started or kind in _STARTERS
+        if chain:
+            self._owners[span] = actor
+        return actor, begun
 
     def _chain(self, span: str | None) -> list[str]:
         """The span and those around it, innermost first."""

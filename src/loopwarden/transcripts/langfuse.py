@@ -53,7 +53,7 @@ def _unknown(notes: ReadNotes, line: int | None) -> Iterator[tuple[dict[str, Any
 
 
 def _is_observation(value: object) -> bool:
-    return isinstance(value, dict) and value.get("type") in _TYPES and "startTime" in value
+    return isinstance(value, dict) and word(value.get("type")) in _TYPES and "startTime" in value
 
 
 def _spans(trace: dict[str, Any], observations: Sequence[Any], notes: ReadNotes) -> Iterator[Span]:

@@ -40,8 +40,9 @@ def known_locations(
     environment = os.environ if environment is None else environment
     home = Path.home() if home is None else home
 
-    def base(variable: str, *default: str) -> str:
-        value = environment.get(variable, "").strip()
+    def base(variables: str, *default: str) -> str:
+        """The folder that the first of the variables names that is set, else the usual one."""
+        value = next((v for name in variables.split() if (v := environment.get(name, "").strip())), "")
         return glob.escape(os.path.expanduser(value) if value else str(home.joinpath(*default)))  # noqa: PTH111 - "~" of the process
 
     claude = base("CLAUDE_CONFIG_DIR", ".claude")
@@ -51,7 +52,7 @@ def known_locations(
     pi = base("PI_CODING_AGENT_DIR", ".pi", "agent")
     data = base("XDG_DATA_HOME", ".local", "share")
     hermes = base("HERMES_HOME", ".hermes")
-    qwen = base("QWEN_RUNTIME_DIR", ".qwen")
+    qwen = base("QWEN_RUNTIME_DIR QWEN_HOME", ".qwen")
     places = (
         ("Claude Code", claude, "projects"),
         ("Codex CLI", codex, "sessions"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import orjson
 
 from loopwarden.transcripts import shape
+from loopwarden.transcripts.fields import word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,6 +165,6 @@ def whole(value: object) -> int | None:
 def _part(part: str | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    if part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str):
+    if word(part.get("type")) in _TEXT_PARTS and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
     return {key: value for key, value in part.items() if key not in _OPAQUE}

@@ -51,7 +51,7 @@ class ChatDialect:
     def is_item(self, value: dict[str, Any]) -> bool:
         """Whether this is a message."""
         return (
-            value.get("role") in _ROLES
+            word(value.get("role")) in _ROLES
             and ("content" in value or "tool_calls" in value or "function_call" in value)
             and _FOREIGN.isdisjoint(value)
         )
@@ -73,7 +73,7 @@ class ChatDialect:
         """What a message list says."""
         found = []
         for item in items:
-            if isinstance(item, dict) and item.get("role") in _ROLES:
+            if isinstance(item, dict) and word(item.get("role")) in _ROLES:
                 found.append(message(item))
             else:
                 notes.add("unknown_record")
@@ -122,7 +122,7 @@ DIALECT = ChatDialect()
 
 def message(item: dict[str, Any]) -> Message:
     """One message of any role."""
-    role = item.get("role")
+    role = word(item.get("role"))
     content = item.get("content")
     if role in {"tool", "function"}:
         result = tool_output(content)

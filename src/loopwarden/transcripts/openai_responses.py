@@ -61,7 +61,7 @@ class ResponsesDialect:
         """Whether this is an item of an input or output list."""
         kind = word(value.get("type"))
         if kind is None or kind == "message":
-            return value.get("role") in _AUTHORS and "content" in value and "tool_calls" not in value
+            return word(value.get("role")) in _AUTHORS and "content" in value and "tool_calls" not in value
         return _is_call(kind) or kind.endswith("_output") or kind in _SILENT or kind in _SUMMARIES
 
     def is_request(self, body: dict[str, Any]) -> bool:
@@ -176,7 +176,7 @@ def _call(kind: str, item: dict[str, Any]) -> list[Step]:
         steps.append(Result(call_id=call_id, error=message))
     elif own is not None:
         steps.append(Result(call_id=call_id, result=tool_output(own)))
-    elif "call_id" not in item and item.get("status") in _ENDED_BADLY:
+    elif "call_id" not in item and word(item.get("status")) in _ENDED_BADLY:
         steps.append(Result(call_id=call_id, error=str(item["status"])))
     return steps
 

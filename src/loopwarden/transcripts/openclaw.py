@@ -15,7 +15,7 @@ from loopwarden.transcripts.pairing import Pairing
 from loopwarden.transcripts.shape import arguments, count, seconds, tool_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from loopwarden.transcripts.model import Item
     from loopwarden.transcripts.source import Source
@@ -55,15 +55,20 @@ class OpenClawReader:
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
         source.keep()
-        live, entries = _live_branch(source)
+        abandoned, entries = _abandoned(source)
         session = _Session(source.label, notes)
+        names: set[str] = set()
         for place, (line, record) in enumerate(source.records(notes)):
             if place >= entries:
                 notes.add("still_growing", line)
                 break
-            if live is not None and record.get("type") != "session" and place not in live:
+            if place in abandoned:
                 notes.add("abandoned_branch", line)
                 continue
+            if record.get("type") == "session" and session.stream:  # several files in one
+                yield from session.finish()
+                names.add(session.stream)
+                session = _Session(source.label, notes, names)
             yield from session.items(record, line)
         yield from session.finish()
 
@@ -71,42 +76,41 @@ class OpenClawReader:
 READER = OpenClawReader()
 
 
-def _live_branch(source: Source) -> tuple[set[int] | None, int]:
-    """Places of the entries on the live branch, `None` for a plain list; and the number of records.
+def _abandoned(source: Source) -> tuple[set[int], int]:
+    """Places of the entries that are not on the live branch of their session, and the number of records.
 
     An entry whose parent is not in the file is taken to follow the entry before it (its parent was on
     a damaged line), and one without an id belongs to the entry before it.
     """
-    parents: list[int] = []  # place of the parent, -1 for none
+    parents: list[int] = []  # place of the parent, -1 for none; always an earlier place
     places: dict[str, int] = {}
-    branches = False
+    heads = []
     for place, (_, record) in enumerate(source.records(ReadNotes())):
         if record.get("type") == "session":
-            parents.append(place - 1)
+            heads.append(place)
+            places.clear()
+            parents.append(-1)
             continue
         identity, parent = record.get("id"), record.get("parentId")
         above = places.get(parent, place - 1) if isinstance(parent, str) else place - 1
-        if "parentId" in record and parent is None:
-            above = -1
-        parents.append(above)
-        branches = branches or above != place - 1
+        parents.append(-1 if "parentId" in record and parent is None else above)
         if isinstance(identity, str):
             places[identity] = place
-    if not branches:
-        return None, len(parents)
-    live: set[int] = set()
-    place = len(parents) - 1
-    while place >= 0 and place not in live:
-        live.add(place)
-        place = parents[place]
-    return live, len(parents)
+    abandoned = set(range(len(parents))).difference(heads)
+    for end in (*(head for head in heads if head), len(parents)):
+        place = end - 1
+        while place in abandoned:
+            abandoned.remove(place)
+            place = parents[place]
+    return abandoned, len(parents)
 
 
 class _Session:
     """Turns the live entries of one file into items."""
 
-    def __init__(self, label: str, notes: ReadNotes) -> None:
-        self._stream = ""
+    def __init__(self, label: str, notes: ReadNotes, names: Iterable[str] = ()) -> None:
+        self.stream = ""  # empty until the first record
+        self._names = names  # streams of the file so far
         self._label = label
         self._notes = notes
         self._pairing = Pairing(notes)
@@ -115,25 +119,27 @@ class _Session:
 
     def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
         kind = word(record.get("type"))
-        if not self._stream:
+        if not self.stream:
             yield self._start(record if kind == "session" else {})
         if kind == "message" and isinstance(record.get("message"), dict):
             yield from self._message(record, record["message"], line)
         elif kind == "compaction":
-            yield Recorded(self._stream, Compaction(at=seconds(record.get("timestamp"))))
+            yield Recorded(self.stream, Compaction(at=seconds(record.get("timestamp"))))
         elif kind not in KNOWN_ENTRIES or kind == "message":
             self._notes.add("unknown_record", line)
 
     def finish(self) -> Iterator[Item]:
-        if not self._stream:
+        if not self.stream:
             yield self._start({})
         self._pairing.finish()
 
     def _start(self, head: dict[str, Any]) -> StreamStart:
         identity = word(head.get("id"))
-        self._stream = identity or "session"
+        self.stream = identity or "session"
+        while self.stream in self._names:
+            self.stream += "+"
         return StreamStart(
-            stream=self._stream,
+            stream=self.stream,
             title=headline(identity or self._label),
             parent=word(head.get("parentSession")),
             model=word(head.get("modelId")),
@@ -145,19 +151,19 @@ class _Session:
             at = seconds(message.get("timestamp"))
         role = message.get("role")
         if role == "user":
-            yield Recorded(self._stream, UserMessage(at=at))
+            yield Recorded(self.stream, UserMessage(at=at))
         elif role == "assistant":
             yield from self._reply(message, at, line)
         elif role == "toolResult":
             call_id = self._pairing.result(message.get("toolCallId"), word(message.get("toolName")), line)
             if call_id is not None:
-                yield Recorded(self._stream, Outcome(call_id=call_id, result=_result(message), at=at))
+                yield Recorded(self.stream, Outcome(call_id=call_id, result=_result(message), at=at))
 
     def _reply(self, message: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
         self._turns += 1
         lost = tuple(call_id for call_id in self._failed if self._pairing.withdraw(call_id))
         if lost:  # the model was asked again
-            yield Recorded(self._stream, Retraction(call_ids=lost, at=at))
+            yield Recorded(self.stream, Retraction(call_ids=lost, at=at))
         self._failed = []
         for part in map(mapping, elements(message.get("content"))):
             if part.get("type") != "toolCall":
@@ -173,7 +179,7 @@ class _Session:
                 turn_id=f"reply {self._turns}",
                 at=at,
             )
-            yield Recorded(self._stream, call)
+            yield Recorded(self.stream, call)
             if message.get("stopReason") == "error":
                 self._failed.append(call.call_id)
         yield from self._spent(mapping(message.get("usage")), at)
@@ -183,7 +189,7 @@ class _Session:
         written = count(usage.get("output"))
         cost = money(mapping(usage.get("cost")).get("total"))
         if read or written or cost:
-            yield Spent(stream=self._stream, input_tokens=read, output_tokens=written, cost=cost, at=at)
+            yield Spent(stream=self.stream, input_tokens=read, output_tokens=written, cost=cost, at=at)
 
 
 def _result(message: dict[str, Any]) -> dict[str, Any]:

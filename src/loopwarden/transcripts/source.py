@@ -195,7 +195,7 @@ class Source:
                 if not line:
                     return
                 number += 1
-                if len(line) > limit:
+                if len(line) > limit and not line.endswith(b"\n"):
                     notes.add("long_line", number)
                     while line and not line.endswith(b"\n"):
                         line = _guarded(self, stream.readline, limit)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _BATCH = 256
 
+_FAULTS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
+"""What a damaged database raises; the text of an error of SQLite itself may be no UTF-8."""
+
 
 class Database:
     """An open database. Tables that are views or virtual tables are left alone.
@@ -70,8 +73,8 @@ class Database:
                 while batch := cursor.fetchmany(_BATCH):
                     for row in batch:
                         yield dict(zip(columns, row, strict=True))
-        except sqlite3.Error as error:
-            raise TranscriptError(self._label, f"the database could not be read: {error}") from error
+        except _FAULTS as error:
+            raise _unreadable(self._label, error) from error
 
 
 @contextmanager
@@ -98,8 +101,8 @@ def open_database(source: Source) -> Iterator[Database]:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA query_only = ON")
             yield Database(connection, source.label)
-    except (sqlite3.Error, OSError) as error:
-        raise TranscriptError(source.label, f"the database could not be read: {error}") from error
+    except _FAULTS as error:
+        raise _unreadable(source.label, error) from error
 
 
 def looks_like(source: Source, **tables: tuple[str, ...]) -> bool:
@@ -116,3 +119,7 @@ def looks_like(source: Source, **tables: tuple[str, ...]) -> bool:
 def _quoted(name: str) -> str:
     escaped = name.replace('"', '""')
     return f'"{escaped}"'
+
+
+def _unreadable(label: str, error: Exception) -> TranscriptError:
+    return TranscriptError(label, f"the database could not be read: {' '.join(str(error).split())}")

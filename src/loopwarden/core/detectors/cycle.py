@@ -92,9 +92,7 @@ class Cycle:
             if after is not None and after != outcome and position + period > self.cut:
                 self.cut = position + period
 
-    def judge(
-        self, use: ToolUse, signature: bytes, log: Log, alternating: int, floor: int
-    ) -> Finding | None:
+    def judge(self, use: ToolUse, signature: bytes, log: Log, alternating: int, floor: int) -> Finding | None:
         """Judge a call that may go on with a round.
 
         Args:

@@ -126,7 +126,9 @@ class Failures:
         threshold = use.warning
         if count >= use.critical:
             level, threshold = "critical", use.critical
-        seen = f"{use.tool} failed {count} times in a row in the same way, although different things were tried."
+        seen = (
+            f"{use.tool} failed {count} times in a row in the same way, although different things were tried."
+        )
         key = f"failure:{use.tool}:{short(row.failure)}"
         return Finding("repeated_failure", level, count, threshold, key, seen, (), (use.tool,))
 

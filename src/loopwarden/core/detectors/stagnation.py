@@ -75,6 +75,8 @@ class Stagnation:
         """Judge a call of the tool whose answers stand still."""
         if self.count < use.warning or not self.varied or use.tool != self.tool:
             return None
-        seen = f"The last {self.count} calls of {use.tool} had different arguments and all gave the same result."
+        seen = (
+            f"The last {self.count} calls of {use.tool} had different arguments and all gave the same result."
+        )
         key = f"stagnation:{use.tool}"
         return Finding("stagnation", "warning", self.count, use.warning, key, seen, (), (use.tool,))
