@@ -5,25 +5,21 @@ Everything that talks to the guard talks to this module: adapters, hooks, the tr
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import logging
 import os
 import threading
-import time
 import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 from loopwarden.core.profile import ToolUses
 from loopwarden.core.run_state import RunState
 from loopwarden.core.settings import Settings
-from loopwarden.errors import LoopAborted
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
+from loopwarden.guarded import current_run, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,12 +41,83 @@ MAX_RUNS: Final = 10_000
 """Runs kept at once by default; the one that was quiet for longest is forgotten first."""
 
 logger = logging.getLogger("loopwarden")
+logger.addHandler(logging.NullHandler())
 
-_current_run: ContextVar[str | None] = ContextVar("loopwarden_run", default=None)
 _guards: weakref.WeakSet[LoopGuard] = weakref.WeakSet()
 
 
-class LoopGuard:
+class Verbs:
+    """What can be told to the guard, and what it answers.
+
+    Attributes:
+        session_id: The session that the verbs are bound to; `None` for the guard's own.
+    """
+
+    session_id: str | None
+    _door: LoopGuard
+
+    def before(
+        self,
+        tool: str,
+        arguments: object = None,
+        *,
+        call_id: str,
+        run_id: str | None = None,
+        turn_id: str | None = None,
+        at: float | None = None,
+    ) -> Verdict:
+        """The model asks for a tool: may it run? Meanings as in `ToolCall`.
+
+        Returns:
+            A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
+        """
+        return self._door._call(  # noqa: SLF001 - one module
+            self.session_id, tool, arguments, call_id, run_id, turn_id, at
+        )
+
+    def after(
+        self,
+        call_id: str,
+        *,
+        result: object = None,
+        error: str | BaseException | None = None,
+        run_id: str | None = None,
+        unknown_tool: str | None = None,
+        at: float | None = None,
+    ) -> Verdict:
+        """A call ended. Meanings as in `Outcome`; a `TimeoutError` counts as out of time.
+
+        Returns:
+            A verdict; `abort` when the post-compaction guard ends the run here.
+        """
+        return self._door._outcome(  # noqa: SLF001 - one module
+            self.session_id, call_id, result, error, run_id, unknown_tool, at
+        )
+
+    def compacted(
+        self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
+    ) -> Verdict:
+        """The history was compacted and the model is asked again; `continues` names the old run id."""
+        return self.feed(Compaction(run_id=run_id, continues=continues, at=at))
+
+    def user_message(self, *, run_id: str | None = None, at: float | None = None) -> Verdict:
+        """A person wrote."""
+        return self.feed(UserMessage(run_id=run_id, at=at))
+
+    def retract(self, call_ids: Iterable[str], *, run_id: str | None = None) -> Verdict:
+        """A model reply failed and is made again: its calls are rolled back."""
+        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id))
+
+    def forget(self, *, run_id: str | None = None) -> None:
+        """A run is over: drop its state."""
+        self._door._forget(self.session_id, run_id)  # noqa: SLF001 - one module
+
+    def feed(self, event: Event) -> Verdict:
+        """Any event, as a value; the verbs above make one and call this."""
+        return self._door._feed(self.session_id, event)  # noqa: SLF001 - one module
+
+
+class LoopGuard(Verbs):
     """Watches the tool calls of agents and says when they go round in circles.
 
     Thread-safe and fork-safe. State is kept in memory, per session and run.
@@ -79,6 +146,8 @@ class LoopGuard:
         on_error: OnError = "allow",
         max_runs: int = MAX_RUNS,
     ) -> None:
+        self.session_id = None
+        self._door = self
         self.settings = _settings(config, agent_id, mode)
         self._uses = ToolUses(self.settings)
         self._runs: OrderedDict[tuple[str | None, str | None], RunState] = OrderedDict()
@@ -93,62 +162,6 @@ class LoopGuard:
         """The same verbs, bound to a session: its runs are apart from those of other sessions."""
         return GuardSession(self, session_id)
 
-    def before(
-        self,
-        tool: str,
-        arguments: object = None,
-        *,
-        call_id: str,
-        run_id: str | None = None,
-        turn_id: str | None = None,
-        at: float | None = None,
-    ) -> Verdict:
-        """The model asks for a tool: may it run? Meanings as in `ToolCall`.
-
-        Returns:
-            A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
-        """
-        return self._call(None, tool, arguments, call_id, run_id, turn_id, at)
-
-    def after(
-        self,
-        call_id: str,
-        *,
-        result: object = None,
-        error: str | BaseException | None = None,
-        run_id: str | None = None,
-        unknown_tool: str | None = None,
-        at: float | None = None,
-    ) -> Verdict:
-        """A call ended. Meanings as in `Outcome`; a `TimeoutError` counts as out of time.
-
-        Returns:
-            A verdict; `abort` when the post-compaction guard ends the run here.
-        """
-        return self._outcome(None, call_id, result, error, run_id, unknown_tool, at)
-
-    def compacted(
-        self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
-    ) -> Verdict:
-        """The history was compacted and the model is asked again; `continues` names the old run id."""
-        return self.feed(Compaction(run_id=run_id, continues=continues, at=at))
-
-    def user_message(self, *, run_id: str | None = None, at: float | None = None) -> Verdict:
-        """A person wrote."""
-        return self.feed(UserMessage(run_id=run_id, at=at))
-
-    def retract(self, call_ids: Iterable[str], *, run_id: str | None = None) -> Verdict:
-        """A model reply failed and is made again: its calls are rolled back."""
-        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id))
-
-    def forget(self, *, run_id: str | None = None) -> None:
-        """A run is over: drop its state."""
-        self._forget(None, run_id)
-
-    def feed(self, event: Event) -> Verdict:
-        """Any event, as a value; the verbs above make one and call this."""
-        return self._feed(None, event)
-
     @contextmanager
     def run(self, run_id: str | None = None) -> Iterator[str]:
         """The calls of tools made with `@guard.tool` in this block belong to one run.
@@ -157,11 +170,11 @@ class LoopGuard:
             run_id: Its id; `None` makes one up. The state is dropped at the end of the block.
         """
         name = run_id if run_id is not None else f"run-{next(self._numbers)}"
-        token = _current_run.set(name)
+        token = current_run.set(name)
         try:
             yield name
         finally:
-            _current_run.reset(token)
+            current_run.reset(token)
             self.forget(run_id=name)
 
     @overload
@@ -184,58 +197,8 @@ class LoopGuard:
             name: Another name for the tool.
         """
         if function is None:
-            return functools.partial(self._tool, name=name)
-        return self._tool(function, name=name)
-
-    def _tool(self, function: Callable[..., Any], *, name: str | None) -> Callable[..., Any]:
-        tool = name if name is not None else function.__name__
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def guarded_async(*args: Any, **kwargs: Any) -> Any:
-                call_id, run_id, verdict = self._enter(function, tool, args, kwargs)
-                if verdict.action == "block":
-                    return verdict.message
-                try:
-                    result = await function(*args, **kwargs)
-                except BaseException as error:
-                    self._leave(self.after(call_id, error=error, run_id=run_id))
-                    raise
-                self._leave(self.after(call_id, result=result, run_id=run_id))
-                return _warned(result, verdict)
-
-            return guarded_async
-
-        @functools.wraps(function)
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            call_id, run_id, verdict = self._enter(function, tool, args, kwargs)
-            if verdict.action == "block":
-                return verdict.message
-            try:
-                result = function(*args, **kwargs)
-            except BaseException as error:
-                self._leave(self.after(call_id, error=error, run_id=run_id))
-                raise
-            self._leave(self.after(call_id, result=result, run_id=run_id))
-            return _warned(result, verdict)
-
-        return guarded
-
-    def _enter(
-        self, function: Callable[..., Any], tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[str, str | None, Verdict]:
-        call_id = f"call-{next(self._numbers)}"
-        run_id = _current_run.get()
-        verdict = self.before(
-            tool, _arguments(function, args, kwargs), call_id=call_id, run_id=run_id, at=time.monotonic()
-        )
-        self._leave(verdict)
-        return call_id, run_id, verdict
-
-    @staticmethod
-    def _leave(verdict: Verdict) -> None:
-        if verdict.action == "abort":
-            raise LoopAborted(verdict)
+            return lambda found: guarded(self, found, name)
+        return guarded(self, function, name)
 
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
         with self._lock:
@@ -254,7 +217,7 @@ class LoopGuard:
         try:
             with self._lock:
                 verdict = self._run(session_id, run_id).call(tool, arguments, call_id, turn_id, at)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return self._fault()
         if verdict.detector is not None:
             call = ToolCall(
@@ -281,7 +244,7 @@ class LoopGuard:
             with self._lock:
                 state = self._run(session_id, run_id)
                 verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return self._fault()
         if verdict.detector is not None:
             outcome = Outcome(
@@ -300,7 +263,7 @@ class LoopGuard:
         try:
             with self._lock:
                 verdict = self._state(session_id, event).apply(event)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return self._fault()
         if verdict.detector is not None or type(event) is Compaction:
             self._tell(verdict, event)
@@ -310,7 +273,7 @@ class LoopGuard:
         """The failure policy, the only one: called while an exception is handled."""
         if self._on_error == "raise":
             raise  # noqa: PLE0704 - the exception that is being handled
-        logger.exception("fault in the guard: the call is let through")
+        logger.exception("fault in the guard: the call is let through")  # noqa: LOG004 - see above
         return ALLOW
 
     def _examine(self, session_id: str | None, event: Event) -> tuple[Verdict, bytes | None]:
@@ -366,18 +329,12 @@ class LoopGuard:
                 logger.exception("fault in a listener")
 
 
-class GuardSession:
+class GuardSession(Verbs):
     """The verbs of `LoopGuard`, bound to one session."""
 
-    __slots__ = ("_guard", "session_id")
-
     def __init__(self, guard: LoopGuard, session_id: str) -> None:
-        self._guard = guard
+        self._door = guard
         self.session_id = session_id
-
-    def feed(self, event: Event) -> Verdict:
-        """Any event of this session."""
-        return self._guard._feed(self.session_id, event)  # noqa: SLF001 - one module
 
     def examine(self, event: Event) -> tuple[Verdict, bytes | None]:
         """`feed` for reports: logs nothing, tells no listener, and raises a fault.
@@ -386,55 +343,7 @@ class GuardSession:
             The verdict, and what the call or outcome was compared by (its signature or fingerprint);
             `None` for other events, where everything is off, and for an id that was met before.
         """
-        return self._guard._examine(self.session_id, event)  # noqa: SLF001 - one module
-
-    def forget(self, *, run_id: str | None = None) -> None:
-        """A run of this session is over."""
-        self._guard._forget(self.session_id, run_id)  # noqa: SLF001 - one module
-
-    def before(
-        self,
-        tool: str,
-        arguments: object = None,
-        *,
-        call_id: str,
-        run_id: str | None = None,
-        turn_id: str | None = None,
-        at: float | None = None,
-    ) -> Verdict:
-        """As `LoopGuard.before`."""
-        return self._guard._call(  # noqa: SLF001 - one module
-            self.session_id, tool, arguments, call_id, run_id, turn_id, at
-        )
-
-    def after(
-        self,
-        call_id: str,
-        *,
-        result: object = None,
-        error: str | BaseException | None = None,
-        run_id: str | None = None,
-        unknown_tool: str | None = None,
-        at: float | None = None,
-    ) -> Verdict:
-        """As `LoopGuard.after`."""
-        return self._guard._outcome(  # noqa: SLF001 - one module
-            self.session_id, call_id, result, error, run_id, unknown_tool, at
-        )
-
-    def compacted(
-        self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
-    ) -> Verdict:
-        """As `LoopGuard.compacted`."""
-        return self.feed(Compaction(run_id=run_id, continues=continues, at=at))
-
-    def user_message(self, *, run_id: str | None = None, at: float | None = None) -> Verdict:
-        """As `LoopGuard.user_message`."""
-        return self.feed(UserMessage(run_id=run_id, at=at))
-
-    def retract(self, call_ids: Iterable[str], *, run_id: str | None = None) -> Verdict:
-        """As `LoopGuard.retract`."""
-        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id))
+        return self._door._examine(self.session_id, event)  # noqa: SLF001 - one module
 
 
 def _settings(config: Any, agent_id: str | None, mode: Mode) -> Settings:
@@ -448,26 +357,6 @@ def _settings(config: Any, agent_id: str | None, mode: Mode) -> Settings:
             logger.warning("config: %s", problem)
     settings: Settings = config.settings(agent_id, mode)
     return settings
-
-
-def _arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name, so that the way they are passed makes no difference."""
-    if not args:
-        return kwargs
-    try:
-        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        return {"args": args, **kwargs}
-
-
-def _warned(result: Any, verdict: Verdict) -> Any:
-    if verdict.action != "warn" or not verdict.announce or verdict.message is None:
-        return result
-    if type(result) is str:
-        return f"{result}\n\n{verdict.message}"
-    if type(result) is dict:
-        return {**result, "loop_warning": verdict.message}
-    return result
 
 
 def _one_word(text: str | None) -> str:

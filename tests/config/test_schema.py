@@ -7,8 +7,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from loopwarden.config import json_schema, load_config
+from loopwarden.config import load_config
 from loopwarden.config.builtin import preset
+from loopwarden.config.schema import json_schema
 from loopwarden.errors import ConfigError
 
 SCHEMA = json_schema()

@@ -55,12 +55,20 @@ def told(*lines: str) -> tuple[list[str], dict[str, int]]:
 @pytest.mark.parametrize(
     ("lines", "streams"),
     [
-        pytest.param(["u:a > c1", "u:a c1 =1 > c2", "u:a c1 =1 c2 =2 > m:x"], ["u (1) =1 (2) =2"], id="growing"),
+        pytest.param(
+            ["u:a > c1", "u:a c1 =1 > c2", "u:a c1 =1 c2 =2 > m:x"], ["u (1) =1 (2) =2"], id="growing"
+        ),
         pytest.param(["u:a > c1", "u:a c1 =1 u:b > m:x"], ["u (1) =1 u"], id="words of a person"),
-        pytest.param(["u:a > c1", "u:b > c1", "u:a c1 =1", "u:b c1 =1"], ["u (1) =1", "u (1) =1"], id="interleaved"),
-        pytest.param(["u:a > c1", "u:a > c2", "u:a c1 =1", "u:a c2 =2"], ["u (1) =1", "u (2) =2"], id="same start"),
+        pytest.param(
+            ["u:a > c1", "u:b > c1", "u:a c1 =1", "u:b c1 =1"], ["u (1) =1", "u (1) =1"], id="interleaved"
+        ),
+        pytest.param(
+            ["u:a > c1", "u:a > c2", "u:a c1 =1", "u:a c2 =2"], ["u (1) =1", "u (2) =2"], id="same start"
+        ),
         pytest.param(["u:a >", "u:a > c1"], ["u (1)"], id="failed request"),
-        pytest.param(["u:a c1 =1 > c2", "u:a c1 =1 > c3", "u:a c1 =1 c3 =3"], ["u (1) =1 (2) <1 (3) =3"], id="retry"),
+        pytest.param(
+            ["u:a c1 =1 > c2", "u:a c1 =1 > c3", "u:a c1 =1 c3 =3"], ["u (1) =1 (2) <1 (3) =3"], id="retry"
+        ),
         pytest.param(
             ["u:a > c1", "u:a c1 =1 > c2", "u:a c1 =1 u:b > c3"], ["u (1) =1 (2) <1 u (3)"], id="rewound"
         ),
@@ -92,7 +100,9 @@ def told(*lines: str) -> tuple[list[str], dict[str, int]]:
             id="compacted by the API",
         ),
         pytest.param(
-            ["u:pre u:a > c1", "u:pre u:a c1 =1", "u:pre u:b > c1"], ["u u (1) =1", "u u (1)"], id="same preamble"
+            ["u:pre u:a > c1", "u:pre u:a c1 =1", "u:pre u:b > c1"],
+            ["u u (1) =1", "u u (1)"],
+            id="same preamble",
         ),
         pytest.param(["u:a c1 =1 c2 =2"], ["u (1) =1 (2) =2"], id="history alone"),
     ],

@@ -159,6 +159,9 @@ def test_a_folder_that_is_one_recording_comes_as_one(tmp_path: Path) -> None:
 
 def test_a_named_format_is_taken_for_granted(folder: Path) -> None:
     assert found(folder / "c.json", format="codex") == [("c.json", "codex")]
+    unknown = [(name, reason if reason == "[empty]" else "[unknown_format]") for name, reason in IN_FOLDER]
+    assert found(folder, format="codex") == unknown
+    assert found(folder, format="events") == IN_FOLDER
     with pytest.raises(TranscriptError, match="did you mean 'codex'"):
         found(folder, format="codexx")
 

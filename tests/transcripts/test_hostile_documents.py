@@ -201,9 +201,9 @@ def test_any_json_is_read_or_refused(name: str, value: object) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([
     "Act 1: a", "Act 2:", "Obs 1: b", "Obs 2:", "Action: f", "Action Input: {", "Action Input:",
-    "Observation:", "Observation: x", "Thought: t", "Question: q", "Final Answer: a", "Your task is to: t", "> go",
-    "more", "You are in the middle of a room", "> Entering new x chain", "> Finished chain.", "a-b/trial_T1",
-    "-----1st LLM output start-----", "-----1st LLM output end-----",
+    "Observation:", "Observation: x", "Thought: t", "Question: q", "Final Answer: a", "Your task is to: t",
+    "> go", "more", "You are in the middle of a room", "> Entering new x chain", "> Finished chain.",
+    "a-b/trial_T1", "-----1st LLM output start-----", "-----1st LLM output end-----",
 ]), max_size=14), st.booleans())  # fmt: skip
 def test_any_log_is_read(lines: list[str], labelled: bool) -> None:
     if labelled:

@@ -221,4 +221,6 @@ def test_large_documents_are_known_by_their_beginning() -> None:
 
 def test_damage() -> None:
     assert_survives_damage(READER, [HISTORY[1:5]], lines=False)
-    assert_survives_damage(READER, [{"request": {"messages": [USER]}, "response": RECORDING.answers[0]}], lines=True)
+    assert_survives_damage(
+        READER, [{"request": {"messages": [USER]}, "response": RECORDING.answers[0]}], lines=True
+    )

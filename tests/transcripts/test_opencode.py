@@ -112,10 +112,11 @@ def test_what_an_export_says() -> None:
     items, _ = read(
         READER, as_document(export(message("b", "assistant", tool("1"), FINISH), parentID="ses_0"))
     )
-    start, call, outcome, spent = items
+    start, _, _, spent = items
+    (call,), (outcome,) = events(items, ToolCall), events(items, Outcome)
     assert start == StreamStart(stream="ses_1", title="Fix it", parent="ses_0", agent="opencode", model="m")
-    assert (call.event.at, outcome.event.at) == (1_700_000_000.0, 1_700_000_001.0)
-    assert call.event.turn_id == "b"
+    assert (call.at, outcome.at) == (1_700_000_000.0, 1_700_000_001.0)
+    assert call.turn_id == "b"
     assert spent == SPENT
 
 
@@ -207,9 +208,8 @@ def storage(root: Path) -> Path:
     return root
 
 
-@pytest.mark.parametrize("below", ["", "storage"])
-def test_storage_folder(tmp_path: Path, below: str) -> None:
-    storage(tmp_path / below)
+def test_storage_folder(tmp_path: Path) -> None:
+    storage(tmp_path)
     items, notes = read(READER, Source(tmp_path))
     assert strip(items) == "Suco$|Sco"
     assert streams(items) == ["ses_1", "ses_2"]
@@ -238,6 +238,7 @@ def test_files_over_the_limit_are_left_out(tmp_path: Path) -> None:
 
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
+    storage(tmp_path / "storage")  # lies below and is found as a folder of its own
     assert not READER.sniff(Source(tmp_path))
     with pytest.raises(TranscriptError, match="no opencode storage"):
         list(READER.read(Source(tmp_path), ReadNotes()))

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from loopwarden.errors import TranscriptError
 from loopwarden.events import Outcome, ToolCall
 from loopwarden.transcripts.model import ReadNotes, Spent, StreamStart
 from loopwarden.transcripts.openhands import READER
@@ -18,6 +20,9 @@ from tests.transcripts.handmade import (
     read,
     strip,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TIME = "2026-01-01T00:00:01.5"
 
@@ -236,6 +241,24 @@ def test_results_of_v1(observation: dict[str, Any], result: Any) -> None:
 def test_calls_of_one_reply_share_the_turn() -> None:
     items, _ = read(READER, as_lines([acts("1"), acts("2")]))
     assert [call.turn_id for call in events(items, ToolCall)] == ["r", "r"]
+
+
+def test_the_events_folder_of_a_conversation(tmp_path: Path) -> None:
+    for number, event in enumerate([v1("MessageEvent", source="user"), acts("1"), sees("1"), acts("2")]):
+        place = number if number < 3 else 100_000  # has a longer name, and still comes last
+        (tmp_path / f"event-{place:05d}-0123abcd-0000.json").write_text(json.dumps(event))
+    (tmp_path / "event-00009-0123abcd-0000.json").write_text("{")
+    (tmp_path / "base_state.json").write_text("{}")
+    items, notes = read(READER, Source(tmp_path))
+    assert strip(items) == "Sucoc"
+    assert notes.counts == {"bad_line": 1, "call_without_result": 1}
+
+
+def test_another_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    assert not READER.sniff(Source(tmp_path))
+    with pytest.raises(TranscriptError, match="no OpenHands conversation"):
+        list(READER.read(Source(tmp_path), ReadNotes()))
 
 
 def test_damage_is_survived() -> None:

@@ -17,6 +17,7 @@ from loopwarden import (
     Verdict,
     load_config,
 )
+from loopwarden.events import Event
 
 
 def make() -> LoopGuard:
@@ -25,12 +26,11 @@ def make() -> LoopGuard:
     config = load_config("openclaw.json5")
     assert_type(config, Config)
 
-    def listener(verdict: Verdict) -> None:
+    def listener(verdict: Verdict, event: Event) -> None:
         assert_type(verdict.detector is None, bool)
+        assert_type(event.run_id, str | None)
 
-    return LoopGuard(
-        config, agent_id="safe-runner", store="sqlite:guard.db", mode="observe", on_verdict=[listener]
-    )
+    return LoopGuard(config, agent_id="safe-runner", mode="observe", on_verdict=[listener])
 
 
 def judge(guard: LoopGuard) -> str | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwarden.config import json_schema, load_config
+from loopwarden.config import load_config
+from loopwarden.config.schema import json_schema
 from loopwarden.errors import ConfigError
 
 if TYPE_CHECKING:

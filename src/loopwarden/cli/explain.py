@@ -22,7 +22,7 @@ def explain(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from loopwarden.core.detectors import page
+    from loopwarden.cli.pages import page
 
     console = Console()
     for place, name in enumerate(names if detector == "all" else (detector,)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -31,6 +32,9 @@ EXIT_UNREADABLE = 3
 
 _REFRESH_SECONDS = 0.1
 _POLL_SECONDS = 1.0
+_PIPED_WIDTH = 400
+"""Columns where there is no screen: paths stay in one piece for other programs."""
+
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(\d{1,6})([smhdw])")
 
@@ -54,7 +58,7 @@ def scan(  # noqa: PLR0917 - typer calls it by name
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATH...]",
+            metavar="PATH...",
             help="Files, folders, patterns, or - for standard input. Without any, the session folders of "
             "Claude Code, Codex, Gemini CLI, OpenClaw, opencode, Hermes and Qwen Code on this machine.",
             show_default=False,
@@ -126,6 +130,8 @@ def scan(  # noqa: PLR0917 - typer calls it by name
     if follow and (as_json or html is not None or fail_on is not None or paths == ["-"]):
         raise typer.BadParameter("goes on for ever: not with --json, --html, --fail-on or standard input",
                                  param_hint="--follow")  # fmt: skip
+    if html is not None and not html.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {html.parent}", param_hint="--html")
     loaded = load_config(config)
     if agent is not None and agent not in loaded.agent_ids:
         known = ", ".join(loaded.agent_ids) or "none"
@@ -165,7 +171,10 @@ def _print_schema() -> None:
 def _console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPED_WIDTH
+    return console
 
 
 def _exit_code(report: Report, fail_on: str | None, paths: list[str] | None) -> int:

@@ -1,108 +1,34 @@
-"""From what a person wrote to settings: find it, read it, check all of it, merge and repair it."""
+"""From what a person wrote to settings: read it, check all of it, merge and repair it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import ValidationError
 
-from loopwarden.config.builtin import tool_profiles
 from loopwarden.config.find import find_config, read_config
 from loopwarden.config.json5_reader import MAX_DEPTH, Document, Json5Error, read_json5
 from loopwarden.config.layout import TOP, Layout, lay_out
 from loopwarden.config.merge import Layer, Value, Written, merge
 from loopwarden.config.problems import MOST, problems_of, shown
 from loopwarden.config.repair import Places, repair
+from loopwarden.config.resolved import Config, Resolved, Setting
 from loopwarden.config.schema import LoopDetection
 from loopwarden.config.settings import settings_from
 from loopwarden.errors import ConfigError, ConfigProblem
 
 if TYPE_CHECKING:
-    from loopwarden.core.settings import Mode, Settings
+    from loopwarden.config.resolved import Source
 
 _MAX_ITEMS = 200_000  # a Python mapping that holds itself many times over has to end somewhere
 
-Source: TypeAlias = str | PathLike[str] | Mapping[str, Any] | None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One value of the merged result.
-
-    Attributes:
-        field: Documented name, as `criticalThreshold` or `toolProfiles.exec.kind`.
-        value: The value that is used, as it would be written.
-        origin: `default`, `preset NAME`, `global`, `agent ID`, or `repaired (given X, ORIGIN)`.
-    """
-
-    field: str
-    value: Any
-    origin: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
-    """The result for one agent."""
-
-    settings: Settings
-    observing: Settings
-    explained: tuple[Setting, ...]
-    patterns: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Config:
-    """A checked configuration, resolved for every agent it names.
-
-    Attributes:
-        source: The file it comes from; `None` for a Python mapping and where there is no file.
-        warnings: What was repaired and what is worth knowing, each once.
-        agent_ids: The agents that the configuration lists, in its order.
-    """
-
-    source: str | None
-    warnings: tuple[ConfigProblem, ...]
-    agent_ids: tuple[str, ...]
-    _resolved: Mapping[str | None, Resolved] = field(repr=False)
-
-    def settings(self, agent_id: str | None = None, mode: Mode = "enforce") -> Settings:
-        """The settings of an agent; one that is not listed, and `None`, has those of the global block."""
-        resolved = self._of(agent_id)
-        return resolved.settings if mode == "enforce" else resolved.observing
-
-    def explain(self, agent_id: str | None = None) -> tuple[Setting, ...]:
-        """Every value of `settings(agent_id)` with its origin, the shipped tool profiles at the end."""
-        resolved = self._of(agent_id)
-        shipped = tuple(
-            Setting(field=f"toolProfiles.{pattern}.{name}", value=value, origin="default")
-            for pattern, profile in tool_profiles().items()
-            if pattern not in resolved.patterns
-            for name, value in profile.items()
-        )
-        return resolved.explained + shipped
-
-    def _of(self, agent_id: str | None) -> Resolved:
-        return self._resolved.get(agent_id) or self._resolved[None]
-
-
-def load_config(source: Source | Config = None) -> Config:
-    """Read a configuration, check all of it and resolve it for every agent.
-
-    Args:
-        source: A path, a mapping (a bare `tools.loopDetection` block or one laid out as a file), or `None`
-            for the first of: the file named by `LOOPWARDEN_CONFIG`, `./loopwarden.json5`,
-            `loopwarden.json5` in the user's configuration folder; without any of them all is default.
-            A `Config` is given back as it is.
-
-    Raises:
-        ConfigError: Anything is wrong with it; all faults at once.
-    """
-    if isinstance(source, Config):
-        return source
+def load(source: Source) -> Config:
+    """Do what `loopwarden.config.load_config` says."""
     if isinstance(source, Mapping):
         return _resolve(Document(value=_plain(source, 0, [_MAX_ITEMS])), None)
     if source is None:

@@ -1,1 +1,1 @@
-
+"""The core decides: events in, verdicts out, nothing else. See `run_state`."""

@@ -17,10 +17,13 @@ _LOOPS: Final = 256
 """Loops whose announcements are remembered; the oldest is forgotten first."""
 
 _NEXT: Final = {
-    "warn": "If the next step would be the same again, change the arguments or the approach, or say what is missing.",
+    "warn": (
+        "If the next step would be the same again, change the arguments or the approach, or say what is "
+        "missing."
+    ),
     "block": (
-        "This call was refused and did not run. Do something else: use what you already know, try another way, "
-        "or tell the user what is in the way. Asking again for the same will be refused again."
+        "This call was refused and did not run. Do something else: use what you already know, try another "
+        "way, or tell the user what is in the way. Asking again for the same will be refused again."
     ),
     "abort": "This call did not run, and the run ends here.",
 }
@@ -43,7 +46,7 @@ class Announcements:
             quiet: Calls without a finding after which it counts as another loop.
         """
         level, count, when = self._said.get(finding.key, ("", 0, now))
-        news = level != finding.level and level != "critical"
+        news = level not in {finding.level, "critical"}
         due = news or finding.count >= count + GROWTH or now - when > quiet
         said = (finding.level, finding.count, now) if due else (level, count, now)
         self._said.pop(finding.key, None)

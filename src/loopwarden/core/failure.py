@@ -18,8 +18,12 @@ MASKED: Final = 20_000
 
 _NAME = r"[`'\"]?(?P<name{0}>[\w][\w./:@-]{{0,199}})[`'\"]?"
 _UNKNOWN_TOOL = re.compile(
-    r"\b(?:unknown|no such|unavailable|unrecognized|unsupported)\s+tool(?:\s+(?:name|called|named|available))?"
-    r"\s*[:=]?\s+" + _NAME.format(1) + r"|\bno\s+tool\s+(?:named|called)\s+" + _NAME.format(2) + r"|\btool\s+"
+    r"\b(?:unknown|no such|unavailable|unrecognized|unsupported)\s+tool"
+    r"(?:\s+(?:name|called|named|available))?\s*[:=]?\s+"
+    + _NAME.format(1)
+    + r"|\bno\s+tool\s+(?:named|called)\s+"
+    + _NAME.format(2)
+    + r"|\btool\s+"
     r"(?:named\s+|called\s+)?"
     + _NAME.format(3)
     + r"\s+(?:(?:is|was)\s+)?(?:not\s+(?:found|available|registered|known)|unknown|unavailable"

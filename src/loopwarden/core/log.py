@@ -280,7 +280,7 @@ class Log:
         moved = {}
         for index, signature in enumerate(self.signatures):
             if index + self.base not in positions:
-                position = log._append(  # noqa: SLF001 - the same class
+                position = log._append(
                     signature, self.outcomes[index], self.uses[index], self.turns[index], self.ids[index]
                 )
                 moved[index + self.base] = position

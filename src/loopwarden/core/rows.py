@@ -88,7 +88,7 @@ class Rows:
         rows.churn, rows.failures = self.churn.copy(), self.failures.copy()
         rows.failing = self.failing
         for entry in self._pending[: self.waiting]:
-            rows._fold(entry)  # noqa: SLF001 - the same class
+            rows._fold(entry)
         return rows
 
     def refold(self, entries: Iterable[Entry], floor: int) -> None:

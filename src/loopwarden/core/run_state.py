@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.core.answer import Announcements, verdict
-from loopwarden.core.compaction import CompactionGuard
+from loopwarden.core.detectors.post_compaction import CompactionGuard
 from loopwarden.core.evidence import Evidence
 from loopwarden.core.fingerprint import FAILED, mixed, observe, signature
 from loopwarden.core.ladder import ONE_REFUSAL, Held, Ladder

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from math import isnan, nan
 from typing import TYPE_CHECKING, Final
 
-from loopwarden.scan.loops import level_of, ordered
+from loopwarden.scan.loops import SEQUENCES, level_of, ordered
 from loopwarden.scan.masking import clean
 from loopwarden.scan.summary import CallRef, Loop, Pattern, Run, Spend, Step, Timeline
 
@@ -138,7 +138,7 @@ def _steps(trace: Trace, finding: Finding, members: list[int]) -> tuple[Pattern,
         return "none", (), 0
     distinct = list(counts)
     pattern: Pattern = "same" if len(distinct) == 1 else "varied"
-    if pattern == "varied" and finding.strongest.detector in ("ping_pong", "cycle"):
+    if pattern == "varied" and not SEQUENCES.isdisjoint(finding.detectors):
         pattern, distinct = "sequence", _lap(sequence)
     names = list(trace.tools)
     tools = {trace.signature[index]: names[trace.tool[index]] for index in members}

@@ -43,8 +43,8 @@ def report_html(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         f"<title>loopwarden: {_headline(report)}</title><style>{style}</style></head><body>",
-        '<header><h1>Loops in recorded runs</h1><button id="theme" type="button" hidden>Light / dark</button>',
-        "</header><main>",
+        "<header><h1>Loops in recorded runs</h1>",
+        '<button id="theme" type="button" hidden>Light / dark</button></header><main>',
         _answer(report),
         _tools(loops),
         _legend() if report.runs else "",
@@ -90,6 +90,10 @@ def _headline(report: Report) -> str:
     return f"{words.plural(totals.loops, 'loop')}{critical} in {words.plural(totals.runs_with_loops, 'run')}"
 
 
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
 def _answer(report: Report) -> str:
     totals = report.totals
     tiles = [
@@ -108,9 +112,9 @@ def _answer(report: Report) -> str:
         tiles.append(("Money after the warning", words.money(totals.waste.cost)))
     body = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)
     kind = "" if totals.loops else ' class="good"'
+    what = '"After the warning" is what went on in loops after the first finding, each call counted once.'
     return (
-        f'<p class="answer"><strong{kind}>{_headline(report)[0].upper()}{_headline(report)[1:]}.</strong> "After the'
-        ' warning" is what went on in loops after the guard would have warned first, each call counted once.</p>'
+        f'<p class="answer"><strong{kind}>{_sentence(_headline(report))}.</strong> {what}</p>'
         f'<dl class="tiles">{body}</dl>'
     )
 
@@ -125,10 +129,12 @@ def _tools(loops: list[tuple[FileReport, Run]]) -> str:
         '<input id="search" type="search" placeholder="Search runs, tools, arguments" aria-label="Search">'
         '<select id="level" aria-label="Level"><option value="">any level</option>'
         '<option value="critical">critical</option><option value="warning">warning</option></select>'
-        f'<select id="detector" aria-label="Detector"><option value="">any detector</option>{options}</select>'
+        '<select id="detector" aria-label="Detector"><option value="">any detector</option>'
+        f"{options}</select>"
         '<select id="order" aria-label="Order"><option value="rank">worst first</option>'
-        '<option value="waste">most calls after warnings</option><option value="tokens">most tokens after warnings'
-        '</option><option value="calls">most calls</option><option value="at">newest</option></select>'
+        '<option value="waste">most calls after warnings</option>'
+        '<option value="tokens">most tokens after warnings</option>'
+        '<option value="calls">most calls</option><option value="at">newest</option></select>'
         '<button id="open" type="button">Open / close all</button><output id="shown"></output></div>'
     )
 
@@ -170,7 +176,8 @@ def _runs_with_loops(runs: list[tuple[FileReport, Run]]) -> str:
 def _rest(count: int, what: str) -> str:
     if count <= 0:
         return ""
-    return f'<p class="note">{count:,} more {what} are not on this page; <code>loopwarden scan --json</code> has all.</p>'
+    where = "<code>loopwarden scan --json</code> has all"
+    return f'<p class="note">{count:,} more {what} are not on this page; {where}.</p>'
 
 
 def _run(place: int, file: FileReport, run: Run) -> str:
@@ -186,14 +193,16 @@ def _run(place: int, file: FileReport, run: Run) -> str:
     data = orjson.dumps(picture.data).decode().replace("<", "\\u003c")
     loops = "\n".join(_loop(loop, chosen) for loop in run.loops[:LOOPS_OF_A_RUN])
     return (
-        f'<details class="run" id="run-{place}" data-rank="{place}" data-level="{level}" data-detectors="{detectors}"'
-        f' data-waste="{run.waste.calls}" data-tokens="{round(run.waste.tokens or 0)}" data-calls="{run.calls}"'
+        f'<details class="run" id="run-{place}" data-rank="{place}" data-level="{level}"'
+        f' data-detectors="{detectors}" data-waste="{run.waste.calls}"'
+        f' data-tokens="{round(run.waste.tokens or 0)}" data-calls="{run.calls}"'
         f' data-at="{run.last_at or 0:.0f}"{" open" if place == 1 else ""}>'
         f'<summary><span class="badge {level}">{level}</span><span class="name">{_text(run.title)}</span>'
         f' <span class="sums">{_sums(run)}</span>{drawing}</summary>'
         f'<div class="inside"><div class="scale"><span>call 1 {words.moment(run.first_at)}</span>'
         f"<span>call {run.calls:,} {words.moment(run.last_at)}{unit}</span></div>"
-        f"{_facts(_run_facts(file, run))}{loops}{_rest(len(run.loops) - LOOPS_OF_A_RUN, 'loops of this run')}</div>"
+        f"{_facts(_run_facts(file, run))}{loops}"
+        f"{_rest(len(run.loops) - LOOPS_OF_A_RUN, 'loops of this run')}</div>"
         f'<script type="application/json">{data}</script></details>'
     )
 
@@ -248,8 +257,7 @@ def _loop_facts(loop: Loop) -> Iterable[tuple[str, str]]:
     across = f", across {words.plural(loop.compactions, 'compaction')}" if loop.compactions else ""
     yield "Where", f"from {words.place(loop.first)} to {words.place(loop.last)}{across}"
     yield "Counted", f"{loop.count:,}, threshold {loop.threshold:,}"
-    line = words.guard_line(loop)
-    yield "Guard", line[0].upper() + line[1:]
+    yield "Guard", _sentence(words.guard_line(loop))
     yield "Spent after that", words.spend(loop.after_warning)
     if loop.after_block is not None and loop.warned is not None:
         yield "After the refusal", words.spend(loop.after_block)
@@ -266,11 +274,13 @@ def _runs_without(runs: list[tuple[FileReport, Run]]) -> str:
         rows.append(
             f'<tr class="run"><td><span class="name">{_text(run.title)}</span>'
             f' <span class="note path">{_text(file.path)}</span></td>'
-            f'<td class="number">{run.calls:,}</td><td class="bar">{svg(strip(run), label, small=True)}</td></tr>'
+            f'<td class="number">{run.calls:,}</td>'
+            f'<td class="bar">{svg(strip(run), label, small=True)}</td></tr>'
         )
     return (
         f"<h2>Runs without loops</h2>{_rest(len(runs) - RUNS_IN_TABLE, 'runs without loops')}"
-        '<div class="scroll"><table><thead><tr><th>Run</th><th>Calls</th><th class="bar">Timeline</th></tr></thead>'
+        '<div class="scroll"><table><thead><tr><th>Run</th><th>Calls</th><th class="bar">Timeline</th></tr>'
+        "</thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -280,7 +290,8 @@ def _unread(report: Report) -> str:
     if not files:
         return ""
     items = "".join(
-        f'<li><code class="path">{_text(file.path)}</code>: <span class="fault">{_text(file.error or "")}</span></li>'
+        f'<li><code class="path">{_text(file.path)}</code>:'
+        f' <span class="fault">{_text(file.error or "")}</span></li>'
         for file in files[:FILES_NAMED]
     )
     return (
@@ -310,6 +321,6 @@ def _footer(report: Report) -> str:
     )
     return (
         f"<footer>Judged by: {html.escape(report.config)}{warnings}{looked}"
-        "<br>Keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> next and previous run, <kbd>Enter</kbd> open,"
-        " <kbd>t</kbd> light or dark. Times are in UTC.</footer>"
+        "<br>Keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> next and previous run,"
+        " <kbd>Enter</kbd> open, <kbd>t</kbd> light or dark. Times are in UTC.</footer>"
     )

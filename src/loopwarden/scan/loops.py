@@ -17,7 +17,7 @@ from loopwarden.scan.masking import shorten
 from loopwarden.scan.trace import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from loopwarden.events import Level, Verdict
     from loopwarden.scan.trace import Trace
@@ -45,6 +45,10 @@ _BY_TURN: Final = frozenset(
 )
 _FARTHEST: Final = 8192
 _MOST_KEYS: Final = 12
+_MOST_ROUNDS: Final = 256
+
+SEQUENCES: Final = frozenset({"ping_pong", "cycle"})
+"""Detectors of calls that come in an order."""
 
 _ORDER: Final = {name: place for place, name in enumerate(get_args(DetectorId))}
 _WEIGHTS: Final[dict[Action, int]] = {"allow": 0, "warn": 1, "block": 2, "abort": 3}
@@ -134,7 +138,7 @@ class Findings:
     def loops(self) -> list[Finding]:
         """The findings, those that describe mostly the same calls joined, in order of their first verdict."""
         found = list(self._found.values())
-        return sorted(_joined(found), key=lambda finding: finding.begun)
+        return sorted(_joined(found, self._trace), key=lambda finding: finding.begun)
 
     def _members(self, finding: Finding, verdict: Verdict, index: int, *, call: bool) -> None:
         detector = verdict.detector
@@ -179,14 +183,13 @@ def _level(verdict: Verdict) -> int:
     return 2 if verdict.level == "critical" else 1
 
 
-def _joined(found: list[Finding]) -> list[Finding]:
-    """Joins findings where half or more of the smaller one's calls are in the larger one too."""
-    by_call: defaultdict[int, list[int]] = defaultdict(list)
-    for place, finding in enumerate(found):
-        for index in finding.calls:
-            if len(by_call[index]) < _MOST_KEYS:
-                by_call[index].append(place)
-    shared = Counter(pair for places in by_call.values() for pair in combinations(places, 2))
+def _joined(found: list[Finding], trace: Trace) -> list[Finding]:
+    """Joins findings that are one loop.
+
+    They are if half or more of the smaller one's calls are in the larger one too, or if one goes on with
+    calls of the other's sequence: once a round of three has gone on for long, each of its calls is found
+    by itself.
+    """
     root = list(range(len(found)))
 
     def top(place: int) -> int:
@@ -194,13 +197,38 @@ def _joined(found: list[Finding]) -> list[Finding]:
             root[place] = place = root[root[place]]
         return place
 
-    for (left, right), count in shared.items():
+    for (left, right), count in _shared_calls(found).items():
         if 2 * count >= min(len(found[left].calls), len(found[right].calls)):
             root[top(left)] = top(right)
+    for left, right in _continued(found, trace):
+        root[top(left)] = top(right)
     groups: defaultdict[int, list[Finding]] = defaultdict(list)
     for place, finding in enumerate(found):
         groups[top(place)].append(finding)
     return [group[0] if len(group) == 1 else _union(group) for group in groups.values()]
+
+
+def _shared_calls(found: list[Finding]) -> Counter[tuple[int, int]]:
+    """How many calls two findings have in common, for each pair that has any."""
+    by_call: defaultdict[int, list[int]] = defaultdict(list)
+    for place, finding in enumerate(found):
+        for index in finding.calls:
+            if len(by_call[index]) < _MOST_KEYS:
+                by_call[index].append(place)
+    return Counter(pair for places in by_call.values() for pair in combinations(places, 2))
+
+
+def _continued(found: list[Finding], trace: Trace) -> Iterator[tuple[int, int]]:
+    """Pairs of a finding and the sequence whose calls it goes on with."""
+    calls = [{trace.signature[index] for index in finding.calls} for finding in found]
+    rounds = [place for place, finding in enumerate(found) if not SEQUENCES.isdisjoint(finding.detectors)]
+    for other in rounds[:_MOST_ROUNDS]:
+        begin, end = min(found[other].calls), max(found[other].calls) + len(calls[other])
+        for place, finding in enumerate(found):
+            if place != other and finding.calls and finding.run == found[other].run:
+                within = min(finding.calls) <= end and max(finding.calls) >= begin
+                if within and calls[place] <= calls[other]:
+                    yield place, other
 
 
 def _union(group: list[Finding]) -> Finding:

@@ -58,6 +58,7 @@ def _heading(console: Console, text: str) -> None:
 def _line(console: Console, text: str, style: str = "", indent: int = 2) -> None:
     body = Text(text, style=style)
     for piece in body.wrap(console, max(console.width - indent, 10)):
+        piece.rstrip()
         console.print(Text(" " * indent) + piece, soft_wrap=True)
 
 
@@ -107,6 +108,7 @@ def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) 
         head.append(f" (also {', '.join(loop.detectors[1:])})")
     head.append(f": {words.how(loop)}; {words.results(loop)}")
     for number, piece in enumerate(head.wrap(console, max(console.width - 3, 10))):
+        piece.rstrip()
         console.print(piece if not number else Text("   ") + piece, soft_wrap=True)
     for step in loop.steps:
         times = f"  {step.calls:,} times" if len(loop.steps) > 1 else ""
@@ -133,10 +135,10 @@ def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:
             _line(console, f"after warnings: {words.spend(run.waste)}", indent=4)
         return
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("run", overflow="fold", ratio=1)
+    table.add_column("run", overflow="ellipsis", no_wrap=True, ratio=1)
     for name in ("calls", "loops", "in loops", "after warnings"):
         table.add_column(name, justify="left" if name == "after warnings" else "right")
-    table.expand = True
+    table.expand = console.is_terminal
     for _, run in runs:
         share = words.percent(run.calls_in_loops / run.calls) if run.calls else "-"
         row = (
@@ -173,6 +175,8 @@ def _notes(console: Console, report: Report) -> None:
 
 def _next(console: Console, report: Report, html: str | None) -> None:
     hints = []
+    if not report.files:
+        hints.append("To scan recorded runs elsewhere: loopwarden scan PATH")
     if html is not None:
         hints.append(f"The page is in {html}; open it in a browser.")
     elif report.loops:

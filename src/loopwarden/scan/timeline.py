@@ -12,6 +12,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from array import array
+
     from loopwarden.scan.summary import Run
 
 WIDTH: Final = 1000
@@ -101,9 +103,9 @@ def strip(run: Run) -> Strip:
     )
 
 
-def _leading(bucket: Any, chosen: dict[int, str]) -> int:
+def _leading(bucket: array[int], chosen: dict[int, str]) -> int:
     """The signature that a mark for several calls shows: the commonest, those of loops before others."""
-    counts = Counter(bucket)
+    counts: Counter[int] = Counter(bucket)
     return max(counts, key=lambda signature: (chosen.get(signature, "").startswith("s"), counts[signature]))
 
 

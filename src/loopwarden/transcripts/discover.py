@@ -91,7 +91,8 @@ def discover(
 
     Args:
         arguments: Files, folders (with all that is below), glob patterns (`**` included), `-` for `stdin`.
-        format: Name of a format to take for granted instead of looking at the content.
+        format: Name of the only format to look for; files that are named themselves are taken to be of
+            it without a look at their content.
         stdin: Standard input, if `-` may be read.
         limits: Bounds for each file.
 
@@ -198,7 +199,10 @@ class _Search:
         self, source: Source, *, named: bool, size: int = 0, modified: float | None = None
     ) -> Iterator[Candidate | Skipped]:
         try:
-            reader = self._reader or detect(source)
+            if self._reader is None:
+                reader = detect(source)
+            else:
+                reader = self._reader if named or self._reader.sniff(source) else None
         except TranscriptError as error:
             yield Skipped(label=source.label, why="unreadable", detail=error.reason)
             return

@@ -62,10 +62,8 @@ def _has_lines(source: Source) -> bool:
 
 
 def _is_container(line: bytes) -> bool:
-    try:
-        return isinstance(orjson.loads(line), dict | list)
-    except orjson.JSONDecodeError:
-        return False
+    values, _ = parse_line(line.strip())
+    return bool(values) and isinstance(values[0], dict | list)
 
 
 def _on_line(number: int, line: bytes, notes: ReadNotes) -> Iterator[tuple[int, Container]]:

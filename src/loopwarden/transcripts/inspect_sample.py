@@ -65,8 +65,8 @@ class _Run:
     tool: str
     arguments: object
     given: str | None
-    turn: str | None
-    at: float | None
+    turn: str | None = None
+    at: float | None = None
     result: object = None
     completed: float | None = None
 
@@ -77,6 +77,7 @@ class _Actor:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self._replies = 0
+        self._unnamed = 0
         self._asked: dict[str, _Run] = {}  # by id, calls that no tool event was seen for
         self._turns: dict[str, str] = {}
         self._runs: list[_Run] = []
@@ -86,15 +87,17 @@ class _Actor:
         yield from self.flush()
         self._replies += 1
         for call in calls:
-            if call.given is not None:
-                call.turn = self._turns[call.given] = f"reply-{self._replies}"
-                self._asked[call.given] = call
+            name = str(call.given)
+            call.turn = self._turns[name] = f"reply-{self._replies}"
+            self._asked[name] = call
         self._spent = spent
 
     def ran(self, run: _Run) -> Iterator[Item]:
-        if run.given is not None:
-            run.turn = self._turns.get(run.given)
-            self._asked.pop(run.given, None)
+        if run.given is None:
+            self._unnamed += 1
+            run.given = f"event-{self._unnamed}"
+        run.turn = self._turns.get(run.given)
+        self._asked.pop(run.given, None)
         if self._runs and (run.turn is None or run.turn != self._runs[-1].turn):
             yield from self._tell()
         self._runs.append(run)
@@ -115,16 +118,13 @@ class _Actor:
 
     def _tell(self) -> Iterator[Item]:
         runs, self._runs = self._runs, []
-        told = []
         for run in runs:
-            call = self.stream.call(run.tool, run.arguments, given=run.given, turn=run.turn, at=run.at)
-            told.append((call, run))
-            yield call
-        ended = [run for _, run in told if run.result is not None]
+            yield self.stream.call(run.tool, run.arguments, given=run.given, turn=run.turn, at=run.at)
+        ended = [run for run in runs if run.result is not None]
         if all(run.completed is not None for run in ended):
             ended.sort(key=lambda run: run.completed or 0.0)
         for run in ended:
-            yield from self.stream.result(run.given, run.result, at=run.completed, tool=run.tool)
+            yield from self.stream.result(run.given, run.result, at=run.completed)
 
 
 class _Events:
@@ -183,7 +183,7 @@ class _Events:
                 self._notes.add("bad_line")
                 return
             asked = resolve(event.get("arguments"), self._attachments)
-            run = _Run(tool, asked, word(event.get("id")), None, at)
+            run = _Run(tool, asked, word(event.get("id")), at=at)
             if event.get("pending") is not True:
                 run.result = _result(event, event.get("result"), self._attachments)
                 run.completed = seconds(event.get("completed"))
@@ -201,17 +201,12 @@ class _Events:
         output = mapping(event.get("output"))
         choices = elements(output.get("choices"))
         message = mapping(mapping(choices[0]).get("message")) if choices else {}
-        calls = [
-            _Run(
-                call["function"],
-                resolve(call.get("arguments"), self._attachments),
-                word(call.get("id")),
-                None,
-                at,
-            )
-            for call in elements(message.get("tool_calls"))
-            if isinstance(call, dict) and word(call.get("function")) is not None
-        ]
+        calls = []
+        for call in elements(message.get("tool_calls")):
+            tool, given = word(mapping(call).get("function")), word(mapping(call).get("id"))
+            if tool is not None and given is not None:
+                asked = resolve(call.get("arguments"), self._attachments)
+                calls.append(_Run(tool, asked, given, at=at))
         spent = None
         if event.get("cache") != "read":
             spent = _spent(mapping(output.get("usage")), actor.stream.id, at)

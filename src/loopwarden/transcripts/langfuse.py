@@ -82,9 +82,8 @@ def _span(observation: dict[str, Any], trace_id: str | None, thread: str | None)
     kind = observation.get("type")
     role = _ROLES.get(kind, "other") if isinstance(kind, str) else "other"
     parent = word(observation.get("parentObservationId"))
-    own_id = word(observation.get("id")) or f"#{id(observation)}"
     span = Span(
-        span_id=own_id,
+        span_id=word(observation.get("id")) or "",
         parent=parent,
         trace=word(observation.get("traceId")) or trace_id or "trace",
         thread=thread or word(observation.get("sessionId")),

@@ -68,11 +68,11 @@ def _span(run: dict[str, Any], kinds: dict[str, str]) -> Span:
     # only a chain that starts a trace or runs inside a tool is an agent; all others are its parts
     agent = kind == "chain" and (parent is None or kinds.get(parent) == "tool")
     metadata = mapping(mapping(run.get("extra")).get("metadata"))
-    run_id = word(run.get("id")) or f"#{id(run)}"
+    run_id = word(run.get("id")) or ""
     span = Span(
         span_id=run_id,
         parent=parent,
-        trace=word(run.get("trace_id")) or parent or run_id,
+        trace=word(run.get("trace_id")) or parent or run_id or "trace",
         thread=next((found for key in _THREADS if (found := word(metadata.get(key)))), None),
         role=_ROLES.get(kind, "agent" if agent else "other"),
         name=word(run.get("name")) or "(no name)",

@@ -15,7 +15,7 @@ from loopwarden.transcripts.pairing import Pairing
 from loopwarden.transcripts.shape import arguments, count, seconds, tool_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
     from loopwarden.transcripts.model import Item
     from loopwarden.transcripts.source import Source
@@ -108,7 +108,7 @@ def _abandoned(source: Source) -> tuple[set[int], int]:
 class _Session:
     """Turns the live entries of one file into items."""
 
-    def __init__(self, label: str, notes: ReadNotes, names: Iterable[str] = ()) -> None:
+    def __init__(self, label: str, notes: ReadNotes, names: Collection[str] = ()) -> None:
         self.stream = ""  # empty until the first record
         self._names = names  # streams of the file so far
         self._label = label
@@ -136,8 +136,10 @@ class _Session:
     def _start(self, head: dict[str, Any]) -> StreamStart:
         identity = word(head.get("id"))
         self.stream = identity or "session"
+        number = len(self._names) + 1
         while self.stream in self._names:
-            self.stream += "+"
+            self.stream = f"{identity or 'session'} ({number})"
+            number += 1
         return StreamStart(
             stream=self.stream,
             title=headline(identity or self._label),

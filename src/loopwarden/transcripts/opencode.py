@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import elements, mapping, word
 from loopwarden.transcripts.opencode_session import Session, start
-from loopwarden.transcripts.opencode_storage import is_database, read_database, read_folder, storage_folder
+from loopwarden.transcripts.opencode_storage import is_database, is_storage, read_database, read_folder
 from loopwarden.transcripts.shape import seconds
 from loopwarden.transcripts.untrusted import numbered
 
@@ -33,7 +33,7 @@ class OpencodeReader:
     def sniff(self, source: Source) -> bool:
         """See `Reader.sniff`. For a folder and a database the layout is looked at."""
         if source.kind == "folder":
-            return storage_folder(source) is not None
+            return is_storage(source)
         if source.kind == "sqlite":
             return is_database(source)
         return source.kind == "text" and (_is_run(source) or _is_export(source))

@@ -7,14 +7,11 @@ move to the database (`packages/opencode/src/storage/json-migration.ts`). Tables
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import orjson
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import mapping
+from loopwarden.transcripts.json_folder import listed, loaded
 from loopwarden.transcripts.opencode_session import Session, start
 from loopwarden.transcripts.shape import arguments, seconds
 from loopwarden.transcripts.sqlite_file import looks_like, open_database
@@ -34,17 +31,12 @@ def is_database(source: Source) -> bool:
     return looks_like(source, session=("id", "title"), message=("id", "session_id", "data"), part=columns)
 
 
-def storage_folder(source: Source) -> Path | None:
-    """The storage folder at or right below the path of the source; never raises."""
-    if source.path is None:
-        return None
+def is_storage(source: Source) -> bool:
+    """Whether the source is the storage folder; never raises."""
     try:
-        for folder in (source.path, source.path / "storage"):
-            if all((folder / name).is_dir() for name in _FOLDERS):
-                return folder
+        return source.path is not None and all((source.path / name).is_dir() for name in _FOLDERS)
     except OSError:
-        pass
-    return None
+        return False
 
 
 def read_database(source: Source, notes: ReadNotes) -> Iterator[Item]:
@@ -94,78 +86,35 @@ def read_folder(source: Source, notes: ReadNotes) -> Iterator[Item]:
     Raises:
         TranscriptError: It is no storage folder.
     """
-    folder = storage_folder(source)
-    if folder is None:
+    folder = source.path
+    if folder is None or not is_storage(source):
         raise TranscriptError(source.label, "no opencode storage: no session, message and part folders")
     names = [
         (path.stem, path)
-        for project in _listed(folder / "session", source, notes, folders=True)
-        for path in _listed(project, source, notes)
+        for project in listed(folder / "session", source, notes, folders=True)
+        for path in listed(project, source, notes)
     ]
     taken: set[str] = set()
     for stream, path in sorted(names):
-        info = _loaded(path, source, notes)
+        info = loaded(path, source, notes)
         if info is None or stream in taken:
             continue
         taken.add(stream)
         yield start(info, stream)
         session = Session(stream, notes, revert=info.get("revert"))
-        loaded = [
+        messages = [
             (file.stem, message)
-            for file in _listed(folder / "message" / stream, source, notes)
-            if (message := _loaded(file, source, notes)) is not None
+            for file in listed(folder / "message" / stream, source, notes)
+            if (message := loaded(file, source, notes)) is not None
         ]
-        loaded.sort(
+        messages.sort(
             key=lambda named: (seconds(mapping(named[1].get("time")).get("created")) or 0.0, named[0])
         )
-        for name, message in loaded:
+        for name, message in messages:
             parts = [
                 part | {"id": file.stem}
-                for file in _listed(folder / "part" / name, source, notes)
-                if (part := _loaded(file, source, notes)) is not None
+                for file in listed(folder / "part" / name, source, notes)
+                if (part := loaded(file, source, notes)) is not None
             ]
             yield from session.message(message | {"id": name}, parts)
         yield from session.finish()
-
-
-def _listed(folder: Path, source: Source, notes: ReadNotes, *, folders: bool = False) -> list[Path]:
-    """JSON files (or folders) right in a folder, sorted by name; links are not followed."""
-    found: list[Path] = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                wanted = (
-                    entry.is_dir(follow_symlinks=False)
-                    if folders
-                    else entry.name.endswith(".json") and entry.is_file(follow_symlinks=False)
-                )
-                if wanted and len(found) < source.limits.members:
-                    found.append(Path(entry.path))
-                elif wanted:
-                    notes.add("cut_member")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise TranscriptError(source.label, f"{folder.name}: {error.strerror or error}") from error
-    return sorted(found)
-
-
-def _loaded(path: Path, source: Source, notes: ReadNotes) -> dict[str, Any] | None:
-    """The object in a JSON file; `None`, counted, if it is too large or damaged."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(source.limits.member_bytes + 1)
-    except OSError:
-        notes.add("bad_line")
-        return None
-    if len(data) > source.limits.member_bytes:
-        notes.add("cut_member")
-        return None
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
-        notes.add("bad_line")
-        return None
-    return value

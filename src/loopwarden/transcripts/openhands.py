@@ -1,4 +1,7 @@
-"""OpenHands: the events of V0 (a JSON list, or `history` in the rows of `output.jsonl`) and of the V1 SDK.
+"""OpenHands: events of V0 and of the V1 SDK.
+
+V0: a JSON list, or `history` in the rows of `output.jsonl`. V1: JSON lines, a JSON list, or the `events`
+folder of a conversation with a file an event.
 
 A V0 event is an action or an observation; `cause` is the id of the action that is answered. A V1 event
 names its class in `kind`. Sources: OpenHands/OpenHands `openhands/events/` and
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.json_folder import listed, loaded
 from loopwarden.transcripts.model import StreamStart
 from loopwarden.transcripts.openhands_v0 import EventsV0
 from loopwarden.transcripts.openhands_v1 import V1_KINDS, EventsV1
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
+_EVENT_FILE = re.compile(r"event-(\d{5,18})-[0-9a-fA-F-]{8,}\.json")
 _ROW_HEAD = re.compile(rb'\s*\{\s*"instance_id"\s*:')
 _V1_HEAD = re.compile(rb'\s*\{\s*"(id|kind|timestamp)"\s*:')
 
@@ -35,9 +40,9 @@ class OpenHandsReader:
     title = "OpenHands events"
 
     def sniff(self, source: Source) -> bool:
-        """See `Reader.sniff`."""
+        """See `Reader.sniff`. For a folder the names of its files are looked at."""
         if source.kind != "text":
-            return False
+            return source.kind == "folder" and _is_folder(source)
         if source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             first = first_element(source.head)
             first = first[0] if isinstance(first, list) and first else first  # older pairs
@@ -46,7 +51,9 @@ class OpenHandsReader:
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
-        if _is_rows(source):
+        if source.kind == "folder":
+            yield from _v1(_event_files(source, notes), source.label, notes)
+        elif _is_rows(source):
             yield from _rows(source, notes)
         elif _has_v1_lines(source):
             yield from _v1(source.records(notes), source.label, notes)
@@ -97,6 +104,27 @@ def _has_v1_lines(source: Source) -> bool:
     # the first line is the system prompt with all tools, longer than what is looked at
     head = source.head
     return not source.head_records and bool(_V1_HEAD.match(head)) and b'"system_prompt"' in head[:4096]
+
+
+def _is_folder(source: Source) -> bool:
+    try:
+        return source.path is not None and any(
+            _EVENT_FILE.fullmatch(path.name) for path in source.path.iterdir()
+        )
+    except OSError:
+        return False
+
+
+def _event_files(source: Source, notes: ReadNotes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The events with their numbers; numbers over 99999 are longer, so the names alone give no order."""
+    if source.path is None or not _is_folder(source):
+        raise TranscriptError(source.label, "no OpenHands conversation: no files of events")
+    names = ((_EVENT_FILE.fullmatch(path.name), path) for path in listed(source.path, source, notes))
+    files = sorted((int(match[1]), path) for match, path in names if match)
+    for number, path in files:
+        event = loaded(path, source, notes)
+        if event is not None:
+            yield number, event
 
 
 def _flat(events: list[Any]) -> list[Any]:

@@ -23,7 +23,6 @@ _VALUE_BYTES = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[{}\[\],:]', re.DOTALL)
 
 
-@lru_cache(maxsize=4)
 def outline(head: bytes) -> dict[Path, str | None]:
     """The keys of the first JSON document in `head`, which may be cut anywhere.
 
@@ -31,7 +30,12 @@ def outline(head: bytes) -> dict[Path, str | None]:
         By path the first text that stands there, `None` where no short text does. Empty if `head`
         begins with neither an object nor a list.
     """
-    head = head[:OUTLINE_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return _outline(head[:OUTLINE_BYTES])
+
+
+@lru_cache(maxsize=4)
+def _outline(head: bytes) -> dict[Path, str | None]:
+    head = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     found: dict[Path, str | None] = {}
     if head[:1] not in (b"{", b"["):
         return found

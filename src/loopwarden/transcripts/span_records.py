@@ -38,7 +38,7 @@ class SpanRecord:
     """One span as recorded.
 
     Attributes:
-        span_id: Its id; one made up if the record has none.
+        span_id: Its id; empty if the record has none.
         parent: Id of the span around it.
         trace: Id of the trace.
         name: Name of the span.
@@ -92,20 +92,21 @@ def span_records(source: Source, notes: ReadNotes) -> Iterator[SpanRecord]:
 
 def records_in(value: Any) -> Iterator[SpanRecord]:
     """The spans in a JSON value, whatever is around them."""
-    waiting: list[tuple[Any, int]] = [(value, 0)]
+    waiting: list[tuple[Any, SpanRecord | None, int]] = [(value, None, 0)]
     while waiting:
-        at, depth = waiting.pop()
+        at, outer, depth = waiting.pop()
         if depth > _MAX_NESTING:
             continue
         if isinstance(at, list):
-            waiting.extend((each, depth + 1) for each in reversed(at))
+            waiting.extend((each, outer, depth + 1) for each in reversed(at))
         elif isinstance(at, dict):
             if _is_span(at):
-                yield _record(at)
-                waiting.extend((each, depth + 1) for each in reversed(elements(at.get("child_spans"))))
+                record = _record(at, outer)
+                yield record
+                waiting.append((elements(at.get("child_spans")), record, depth + 1))
             else:
                 inner = next((at[key] for key in _INSIDE if isinstance(at.get(key), list)), None)
-                waiting.append((inner, depth + 1))
+                waiting.append((inner, outer, depth + 1))
 
 
 def parsed(value: Any) -> Any:
@@ -124,7 +125,8 @@ def _is_span(value: dict[str, Any]) -> bool:
     )
 
 
-def _record(value: dict[str, Any]) -> SpanRecord:
+def _record(value: dict[str, Any], outer: SpanRecord | None) -> SpanRecord:
+    """A span; what it does not say itself it has from the span that it lies in."""
     context = mapping(value.get("context"))
     start = _time(value, "startTimeUnixNano", "start_time_unix_nano", "start_time", "startTime", "timestamp")
     end = _time(value, "endTimeUnixNano", "end_time_unix_nano", "end_time", "endTime")
@@ -141,13 +143,12 @@ def _record(value: dict[str, Any]) -> SpanRecord:
         if (inner := event.get("attributes") or event.get("Attributes") or event.get("body")) is not None
     )
     return SpanRecord(
-        span_id=_named(value, "spanId", "span_id", "context.span_id")
-        or word(context.get("span_id"))
-        or f"#{id(value)}",
-        parent=_named(value, "parentSpanId", "parent_span_id", "parent_id"),
+        span_id=_named(value, "spanId", "span_id", "context.span_id") or word(context.get("span_id")) or "",
+        parent=_named(value, "parentSpanId", "parent_span_id", "parent_id")
+        or (outer.span_id if outer is not None else None),
         trace=_named(value, "traceId", "trace_id", "context.trace_id")
         or word(context.get("trace_id"))
-        or "trace",
+        or (outer.trace if outer is not None else "trace"),
         name=_named(value, "name", "span_name") or "",
         kind=word(value.get("span_kind")),
         start=start,

@@ -34,7 +34,7 @@ class Span:
     """One span.
 
     Attributes:
-        span_id: Its id, unique within the trace.
+        span_id: Its id, unique within the trace; empty if the record has none.
         parent: Id of the span around it.
         trace: Id of the trace.
         thread: Id of the conversation, which may hold several traces; `None` if the span tells none.
@@ -94,7 +94,8 @@ class _Around:
 def replay(spans: Iterable[Span], notes: ReadNotes) -> Iterator[Item]:
     """The items of all traces, one conversation after another."""
     latest: dict[tuple[str, str], Span] = {}
-    for span in spans:
+    for place, span in enumerate(spans, 1):
+        span.span_id = span.span_id or f"#{place}"
         key = (span.trace, span.span_id)
         if key in latest:
             notes.add("replaced_record")

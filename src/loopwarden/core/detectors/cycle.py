@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("detectors.cycle", "warningThreshold", "criticalThreshold", "resetOnWrite")
 EXAMPLE = "abc" * 8
+LEGEND = ()
 
 SHORTEST: Final = 3
 LONGEST: Final = 64
@@ -109,8 +110,7 @@ class Cycle:
         elif not self._find(signature, log, alternating, floor):
             return None
         period = self.period
-        if floor > self.start:
-            self.start = floor
+        self.start = max(self.start, floor)
         length = log.end + 1 - max(self.start, self.cut - period + 1)
         if length < use.warning or length < LAPS * period:
             return None
@@ -118,7 +118,7 @@ class Cycle:
         if all(one.poll or one.waits for one in lap):
             return None
         level: Level = "warning"
-        threshold = use.warning if use.warning >= LAPS * period else LAPS * period
+        threshold = max(use.warning, LAPS * period)
         needed = max(use.critical, threshold + period)
         if log.open and next(reversed(log.open)) >= log.end + 1 - length:
             finished = log.end - next(reversed(log.open))

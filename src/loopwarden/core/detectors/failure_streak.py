@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from loopwarden.core.profile import ToolUse
 
 OPTIONS = ("detectors.failureStreak", "warningThreshold", "resetOnWrite")
-EXAMPLE = "fGfHfIfJfKfLf"
+EXAMPLE = "fg" * 6
+LEGEND = (
+    ("f", "fetch", {"url": "https://example.org/{n}"}, "!host {n} is down"),
+    ("g", "read", {"path": "/data/{n}"}, "!no such file: part {n}"),
+)
 
 KEY: Final = "failures"
 

@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from loopwarden.events import Level
 
 OPTIONS = ("detectors.genericRepeat", "warningThreshold", "criticalThreshold", "historySize", "resetOnWrite")
-EXAMPLE = "a" * 22
+EXAMPLE = "a" * 23
+LEGEND = ()
 
 
 def judge(use: ToolUse, signature: bytes, count: int, streak: int) -> Finding | None:
     """Judge a call that has `count` predecessors, the newest `streak` of them with one outcome."""
     if streak >= use.critical:
-        seen = f"{use.tool} was called {streak} times with the same arguments and gave the same result each time."
-        return _finding(use, signature, "critical", streak, use.critical, seen)
+        seen = (
+            f"{use.tool} was called {streak} times with the same arguments and always gave the same result."
+        )
+        return _finding(use, signature, "critical", streak, seen)
     if count >= use.warning:
         seen = f"{use.tool} was called {count} times with the same arguments."
-        return _finding(use, signature, "warning", count, use.warning, seen)
+        return _finding(use, signature, "warning", count, seen)
     return None
 
 
@@ -49,9 +52,10 @@ def judge_batch(use: ToolUse, signature: bytes, identical: int) -> Finding | Non
     if identical <= use.critical:
         return None
     seen = f"One reply asked for {use.tool} {identical} times with the same arguments."
-    return _finding(use, signature, "critical", identical, use.critical, seen)
+    return _finding(use, signature, "critical", identical, seen)
 
 
-def _finding(use: ToolUse, signature: bytes, level: Level, count: int, threshold: int, seen: str) -> Finding:
+def _finding(use: ToolUse, signature: bytes, level: Level, count: int, seen: str) -> Finding:
+    threshold = use.critical if level == "critical" else use.warning
     key = f"repeat:{short(signature)}"
     return Finding("generic_repeat", level, count, threshold, key, seen, (signature,), (use.tool,))

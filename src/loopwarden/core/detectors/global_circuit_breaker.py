@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from loopwarden.core.profile import ToolUse
 
 OPTIONS = ("globalCircuitBreakerThreshold", "historySize")
-EXAMPLE = "a" * 32
+EXAMPLE = "p" * 33
+LEGEND = (("p", "process", {"action": "poll", "sessionId": "s1"}, "running"),)
 
 
 def judge(use: ToolUse, signature: bytes, streak: int) -> Finding | None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from loopwarden.events import Level
 
 OPTIONS = ("detectors.knownPollNoProgress", "warningThreshold", "criticalThreshold", "toolProfiles.*.kind")
-EXAMPLE = "p" * 22
+EXAMPLE = "p" * 23
+LEGEND = (("p", "process", {"action": "poll", "sessionId": "s1"}, "running"),)
 
 
 def judge(use: ToolUse, signature: bytes, streak: int) -> Finding | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("detectors.pingPong", "warningThreshold", "criticalThreshold", "historySize")
 EXAMPLE = "ab" * 11
+LEGEND = ()
 
 
 class Alternation:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from loopwarden.events import Level
 
 OPTIONS = ("detectors.repeatedFailure", "warningThreshold", "criticalThreshold", "resetOnWrite")
-EXAMPLE = "fFfFfFfFfFfFfFfFfFfFfF"
+EXAMPLE = "f" * 23
+LEGEND = (("f", "exec", {"command": "deploy --try {n}"}, "!permission denied"),)
 
 _TOOLS: Final = 256
 """Tools whose rows are kept; the oldest is forgotten first."""

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from loopwarden.core.profile import ToolUse
 
 OPTIONS = ("detectors.stagnation", "warningThreshold")
-EXAMPLE = "sStTvVwWxXyYz"
+EXAMPLE = "s" * 12
+LEGEND = (
+    (
+        "s",
+        "search",
+        {"query": "words, put in way {n}"},
+        "The same three lines of text, whatever is asked, again and again.",
+    ),
+)
 
 
 class Stagnation:
@@ -56,7 +64,7 @@ class Stagnation:
         """The next call with its outcome."""
         outcome = entry.outcome
         use = entry.use
-        if outcome is None or not outcome.flags & 4 or use.kind == "write" or use.kind == "send":
+        if outcome is None or not outcome.flags & 4 or use.kind in {"write", "send"}:
             self.tool = use.tool
             self.outcome = None
             self.count = 0

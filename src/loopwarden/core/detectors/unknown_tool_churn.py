@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from loopwarden.events import Level
 
 OPTIONS = ("detectors.unknownToolChurn", "unknownToolThreshold")
-EXAMPLE = "uv" * 11
+EXAMPLE = "uv" * 12
+LEGEND = (
+    ("u", "web_search", {"query": "try {n}"}, "!Unknown tool: web_search"),
+    ("v", "search_web", {"query": "try {n}"}, "!Unknown tool: search_web"),
+)
 
 _KEPT: Final = 512
 """Tool names that are kept; the oldest is forgotten first."""

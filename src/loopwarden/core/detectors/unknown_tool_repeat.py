@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("unknownToolThreshold", "historySize")
 EXAMPLE = "u" * 12
+LEGEND = (("u", "search_web", {"query": "try {n}"}, "!Unknown tool: search_web"),)
 
 
 class UnknownRow:

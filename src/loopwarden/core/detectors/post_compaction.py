@@ -1,4 +1,22 @@
-"""What happens after a compaction: the armed guard, and compactions that free no room (SPEC 6 and 8)."""
+"""A loop that outlives a compaction.
+
+## What it sees
+After the context overflowed and the history was summarised, the next outcomes: if one and the same call
+with one and the same outcome fills the whole window, the run is ended. It also counts compactions that
+follow each other without any finished call between; three of them end the run.
+
+## Why it matters
+An agent that falls back into the same call as soon as its memory of it is gone will fill the context with
+it again: each round costs a whole context.
+
+## When it stays silent
+When nothing was compacted, and as soon as one of the outcomes in the window differs. It is on unless
+`enabled` is explicitly `false`, so it also guards those who have configured nothing.
+
+## What it doesn't catch
+A loop of two or more calls after a compaction; the other detectors count on, since a compaction clears
+no evidence.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +29,11 @@ if TYPE_CHECKING:
 
 IDLE_COMPACTIONS: Final = 3
 """Compactions in a row with no completed call between that end the run."""
+
+
+OPTIONS = ("postCompactionGuard.windowSize", "enabled")
+EXAMPLE = "abc|dddd"
+LEGEND = ()
 
 
 class CompactionGuard:
@@ -85,8 +108,8 @@ class CompactionGuard:
             return None
         tool = entry.use.tool
         seen = (
-            f"After the history was compacted, {tool} was called {count} times with the same arguments and gave "
-            "the same result each time."
+            f"After the history was compacted, {tool} was called {count} times with the same arguments and "
+            "gave the same result each time."
         )
         key = f"compaction:{short(signature)}"
         return Finding("post_compaction", "critical", count, window, key, seen, (signature,), (tool,))

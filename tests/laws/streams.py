@@ -1,0 +1,139 @@
+"""Event streams that loop often: few tools of every kind, few arguments, few results.
+
+A stream is a list of steps; `Host` turns them into events as a host would, with ids, turns and open calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from loopwarden.core.settings import Settings, ToolProfile
+from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from loopwarden.events import Event
+
+TOOLS = ("run", "look", "poll", "wait", "save", "send", "other", "nope", "gate", "free", "strict")
+PROFILES = (
+    ToolProfile(pattern="run", kind="exec"),
+    ToolProfile(pattern="look", kind="read"),
+    ToolProfile(pattern="poll", kind="poll"),
+    ToolProfile(pattern="wait", kind="wait"),
+    ToolProfile(pattern="save", kind="write"),
+    ToolProfile(pattern="send", kind="send"),
+    ToolProfile(pattern="free", exempt=True),
+    ToolProfile(pattern="strict", warning_threshold=2, critical_threshold=3),
+)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def _exec(code: int, output: str) -> dict[str, Any]:
+    return _text(output) | {"details": {"status": "completed", "exitCode": code, "timedOut": False, "aggregated": output}}
+
+
+RESULTS: tuple[dict[str, Any], ...] = (
+    {"result": _text("same")},
+    {"result": _text("other")},
+    {"result": _text("three lines that are the same whatever is asked, again and again, and nothing else")},
+    {"error": "permission denied"},
+    {"error": "no such host"},
+    {"error": "request 1234567 was turned away"},
+    {"error": "request 7654321 was turned away"},
+    {"error": "took too long", "timed_out": True},
+    {"error": "Unknown tool: nope"},
+    {"error": "Unknown tool: nada"},
+    {"result": _text("no") | {"isError": True}},
+    {"result": _exec(2, "2 errors")},
+    {"result": _exec(1, "")},
+    {"result": _exec(0, "fine")},
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happens.
+
+    Attributes:
+        what: `call` (with its outcome), `open` (the outcome comes later or never), `end` (of the open call
+            number `number`), `again` (the same event of that open call), `stray` (an outcome of no call),
+            `turn` (a new reply begins), `user`, `compact`, `move` (a compaction under a new run id), `retract`
+            (the last `number + 1` calls).
+        together: Whether the call belongs to the present reply; else it has no turn.
+        run: Index of the run; 0 is the unscoped session.
+    """
+
+    what: str = "call"
+    tool: int = 0
+    argument: int = 0
+    result: int = 0
+    run: int = 0
+    number: int = 0
+    together: bool = False
+
+
+RUNS = (None, "r1", "r2")
+
+
+@dataclass
+class Host:
+    """Makes events of steps; `refuse` tells it that a call did not run."""
+
+    reused: bool = False
+    made: int = 0
+    turn: int = 0
+    fresh: int = 0
+    open: list[tuple[str, int, ToolCall]] = field(default_factory=list)
+    asked: list[ToolCall] = field(default_factory=list)
+
+    def events(self, step: Step) -> Iterator[Event]:
+        run = RUNS[step.run]
+        if step.what in ("call", "open"):
+            self.made += 1
+            self.turn += not step.together
+            call = ToolCall(
+                tool=TOOLS[step.tool],
+                arguments={"n": step.argument},
+                call_id="c" if self.reused and step.what == "call" else f"c{self.made}",
+                run_id=run,
+                turn_id=f"t{self.turn}" if step.together else None,
+            )
+            self.asked.append(call)
+            if step.what == "open":
+                self.open.append((call.call_id, step.run, call))
+            yield call
+            if step.what == "call":
+                yield self.outcome(call, step.result)
+        elif step.what in ("end", "again") and self.open:
+            place = step.number % len(self.open)
+            call = self.open[place][2]
+            if step.what == "again":
+                yield call
+            else:
+                del self.open[place]
+                yield self.outcome(call, step.result)
+        elif step.what == "stray":
+            yield Outcome(call_id="nobody", run_id=run, result="?")
+        elif step.what == "turn":
+            self.turn += 1
+        elif step.what == "user":
+            yield UserMessage(run_id=run)
+        elif step.what == "compact":
+            yield Compaction(run_id=run)
+        elif step.what == "move" and run is not None:
+            yield Compaction(run_id=f"{run}-{self.made}", continues=run)
+            yield Compaction(run_id=run, continues=f"{run}-{self.made}")
+        elif step.what == "retract":
+            ids = tuple(call.call_id for call in self.asked[-step.number - 1 :] if call.run_id == run)
+            yield Retraction(call_ids=ids, run_id=run)
+
+    def outcome(self, call: ToolCall, result: int) -> Outcome:
+        self.fresh += 1
+        if result >= len(RESULTS):
+            return Outcome(call_id=call.call_id, run_id=call.run_id, result=_text(f"news {self.fresh}"))
+        return Outcome(call_id=call.call_id, run_id=call.run_id, **RESULTS[result])

@@ -1,0 +1,144 @@
+"""What may be shown: no secret, nothing that a screen would obey, never too long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopwarden.scan.masking import clean, mask, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RANDOM = "q7Rk2ZpX9vLm4TsB8nWc"
+
+SECRETS: list[tuple[Any, str]] = [
+    ({"password": "hunter2"}, "hunter2"),
+    ({"dbPassword": 12345678}, "12345678"),
+    ({"headers": {"Authorization": "Bearer abc.def-123"}}, "abc.def"),
+    ({"headers": {"X-Api-Key": "zzz"}}, "zzz"),
+    ({"Cookie": "sid=1"}, "sid"),
+    ({"auth": ["user", "letmein"]}, "letmein"),
+    ({"client_secret": {"value": "deep"}}, "deep"),
+    ({"command": "curl -H 'Authorization: Bearer abcdef123456' https://host"}, "abcdef123456"),
+    ({"command": "curl -u root:toor https://host"}, "toor"),
+    ({"command": "export OPENAI_API_KEY=hunter2 && run"}, "hunter2"),
+    ({"command": 'TOKEN="two words" run'}, "two words"),
+    ({"command": "mysql --password s3cret db"}, "s3cret"),
+    ({"url": "https://ann:pa55@host/path"}, "pa55"),
+    ({"url": "https://host/?access_token=abc123&x=1"}, "abc123"),
+    ({"body": '{"api_key": "k1", "b": 2}'}, "k1"),
+    ({"body": '{\\"token\\": \\"k1k1\\"}'}, "k1k1"),
+    ({"x": "sk-ant-api03-abcdefgh"}, "abcdefgh"),
+    ({"x": "ghp_abcdefghijkl"}, "abcdefgh"),
+    ({"x": "github_pat_11AAAAAAA"}, "11AAAAAAA"),
+    ({"x": "glpat-abcdefghij"}, "abcdefghij"),
+    ({"x": "xoxb-1234-abcd"}, "1234-abcd"),
+    ({"x": "AKIAIOSFODNN7EXAMPLE"}, "IOSFODNN7"),
+    ({"x": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}, "K7MDENG"),
+    ({"x": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx.abc"}, "hbGciOi"),
+    ({"x": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow"}, "MIIEow"),
+    ({"x": "9f86d081884c7d659a2feaa0c55ad015"}, "9f86d081"),
+    ({"x": f"id {RANDOM} end"}, RANDOM),
+    (f"plain text with password: {RANDOM}", RANDOM),
+    ({"x": "a " * 250 + f"token={RANDOM}" * 3}, RANDOM[:6]),
+    ({f"key {RANDOM}": 1}, RANDOM),
+]
+
+
+@pytest.mark.parametrize(("value", "secret"), SECRETS)
+def test_secrets_are_masked(value: Any, secret: str) -> None:
+    shown = shorten(value)
+    assert secret not in shown
+    assert "***" in shown or len(str(value)) > 500
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"path": "src/components/UserProfileCard2.tsx", "limit": 10},
+        {"max_tokens": 4096, "tokenizer": None},
+        {"command": "pytest tests/test_user_profile_returns_404_when_missing.py -q"},
+        {"id": "123e4567-e89b-12d3-a456-426614174000"},
+        {"query": "how many tokens does it use"},
+        {"name": "TestUserProfile2Returns404WhenMissing"},
+        {"url": "https://example.com/a/b?page=2#top"},
+    ],
+)
+def test_ordinary_arguments_stay(value: Any) -> None:
+    assert "***" not in shorten(value)
+
+
+def test_arguments_read_like_their_json() -> None:
+    assert shorten({"path": "a", "lines": [1, 2.5, None, True]}) == 'path: "a", lines: [1, 2.5, null, true]'
+    assert shorten("text") == '"text"'
+    assert shorten({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("given_text", "shown"),
+    [
+        ("\x1b[31mred", "\\u{1b}[31mred"),
+        ("a\nb\tc", "a\\nb\\tc"),
+        ("\u202eevil", "\\u{202e}evil"),
+        ("zero\u200bwidth\ufeff", "zero\\u{200b}width\\u{feff}"),
+        ("\ud800", "\\u{d800}"),
+        ("\U000e0041", "\\u{e0041}"),
+        ("Zürich 東京 שלום 🙂", "Zürich 東京 שלום 🙂"),
+    ],
+)
+def test_what_a_screen_would_obey_is_written_out(given_text: str, shown: str) -> None:
+    assert clean(given_text) == shown
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: "x" * 10_000_000,
+        lambda: {str(number): "v" * 1000 for number in range(100_000)},
+        lambda: [[[[[[[[["deep"]]]]]]]]],
+        lambda: 10**5000,
+        lambda: {"token=" * 1000: "token=" * 1000},
+        lambda: {1: object(), None: b"bytes", ("t",): {1, 2}},
+        lambda: float("nan"),
+    ],
+)
+def test_any_value_is_short(make: Callable[[], Any]) -> None:
+    shown = shorten(make())
+    assert len(shown) <= 160
+
+
+def test_a_value_within_itself_ends() -> None:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    assert len(shorten(value)) <= 160
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_never_raises_and_always_harmless(value: Any) -> None:
+    shown = shorten(value)
+    assert len(shown) <= 160
+    assert all(char.isprintable() or char in " \u3000\xa0" or ord(char) > 0x2000 for char in shown)
+    assert "\x1b" not in shown
+    shown.encode()
+
+
+@given(st.text())
+def test_clean_is_bounded_and_encodable(text: str) -> None:
+    shown = clean(text, 50)
+    assert len(shown) <= 50
+    shown.encode()
+
+
+@given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz ABC./-_:"))
+def test_masking_twice_changes_nothing_more(text: str) -> None:
+    assert mask(mask(text)) == mask(text)
