@@ -6,7 +6,6 @@ Everything that talks to the guard talks to this module: adapters, hooks, the tr
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import threading
 import weakref
@@ -15,11 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
+import orjson
+
 from loopwarden.core.profile import ToolUses
 from loopwarden.core.run_state import RunState
 from loopwarden.core.settings import Settings
+from loopwarden.core.snapshot import dump, load
+from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import current_run, guarded
+from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,8 +44,6 @@ OnError: TypeAlias = Literal["allow", "raise"]
 MAX_RUNS: Final = 10_000
 """Runs kept at once by default; the one that was quiet for longest is forgotten first."""
 
-logger = logging.getLogger("loopwarden")
-logger.addHandler(logging.NullHandler())
 
 _guards: weakref.WeakSet[LoopGuard] = weakref.WeakSet()
 
@@ -111,6 +113,22 @@ class Verbs:
     def forget(self, *, run_id: str | None = None) -> None:
         """A run is over: drop its state."""
         self._door._forget(self.session_id, run_id)  # noqa: SLF001 - one module
+
+    def save(self, *, run_id: str | None = None) -> bytes | None:
+        """The state of a run as JSON bytes: digests and counters, no arguments or results.
+
+        Returns:
+            What `restore` takes; `None` for a run that is not known.
+        """
+        return self._door._save(self.session_id, run_id)  # noqa: SLF001 - one module
+
+    def restore(self, saved: bytes, *, run_id: str | None = None) -> None:
+        """Go on from a saved state, in place of whatever this run had.
+
+        Raises:
+            StoreError: It is damaged, or of another version.
+        """
+        self._door._restore(self.session_id, saved, run_id)  # noqa: SLF001 - one module
 
     def feed(self, event: Event) -> Verdict:
         """Any event, as a value; the verbs above make one and call this."""
@@ -204,6 +222,23 @@ class LoopGuard(Verbs):
         with self._lock:
             self._runs.pop((session_id, run_id), None)
 
+    def _save(self, session_id: str | None, run_id: str | None) -> bytes | None:
+        with self._lock:
+            state = self._runs.get((session_id, run_id))
+            return orjson.dumps(dump(state)) if state is not None else None
+
+    def _restore(self, session_id: str | None, saved: bytes, run_id: str | None) -> None:
+        try:
+            data = orjson.loads(saved)
+        except orjson.JSONDecodeError as error:
+            raise StoreError(f"a saved run is damaged: {error}") from error
+        state = load(data, self.settings, self._uses)
+        with self._lock:
+            self._runs[session_id, run_id] = state
+            self._runs.move_to_end((session_id, run_id))
+            if len(self._runs) > self._max_runs:
+                self._runs.popitem(last=False)
+
     def _call(
         self,
         session_id: str | None,
@@ -273,7 +308,7 @@ class LoopGuard(Verbs):
         """The failure policy, the only one: called while an exception is handled."""
         if self._on_error == "raise":
             raise  # noqa: PLE0704 - the exception that is being handled
-        logger.exception("fault in the guard: the call is let through")  # noqa: LOG004 - see above
+        log.logger.exception("fault in the guard: the call is let through")
         return ALLOW
 
     def _examine(self, session_id: str | None, event: Event) -> tuple[Verdict, bytes | None]:
@@ -302,31 +337,18 @@ class LoopGuard(Verbs):
         return state
 
     def _tell(self, verdict: Verdict, event: Event) -> None:
-        settings = self.settings
-        if type(event) is Compaction and settings.enabled is not False:
-            logger.info("post-compaction guard armed for %d attempts", settings.post_compaction_window)
+        if type(event) is Compaction and self.settings.enabled is not False:
+            log.armed(self.settings.post_compaction_window)
         if verdict.detector is None:
             return
-        action = verdict.would or verdict.action
-        if verdict.announce or action != "warn":
-            logger.warning(
-                "loop tool=%s level=%s action=%s detector=%s count=%d threshold=%d key=%s%s",
-                _one_word(verdict.tool),
-                verdict.level,
-                action,
-                verdict.detector,
-                verdict.count,
-                verdict.threshold,
-                _one_word(verdict.key),
-                " observed" if verdict.would is not None else "",
-            )
+        log.found(verdict, event)
         for listener in self._listeners:
             try:
                 listener(verdict, event)
             except Exception:
                 if self._on_error == "raise":
                     raise
-                logger.exception("fault in a listener")
+                log.logger.exception("fault in a listener")
 
 
 class GuardSession(Verbs):
@@ -354,16 +376,9 @@ def _settings(config: Any, agent_id: str | None, mode: Mode) -> Settings:
     if not isinstance(config, Config):
         config = load_config(Path(config) if isinstance(config, str | os.PathLike) else config)
         for problem in config.warnings:
-            logger.warning("config: %s", problem)
+            log.logger.warning("config: %s", problem)
     settings: Settings = config.settings(agent_id, mode)
     return settings
-
-
-def _one_word(text: str | None) -> str:
-    """A name as it stands in a log line: no white space, nothing that a terminal would obey."""
-    if text is None:
-        return "-"
-    return "".join(char if char.isprintable() and not char.isspace() else "?" for char in text)
 
 
 def _after_fork() -> None:

@@ -36,6 +36,10 @@ class Evidence:
         self._alternation = Alternation()
         self._cycle = Cycle()
 
+    def take(self, settings: Settings) -> None:
+        """Judge by these settings from here."""
+        self._settings = settings
+
     def close_turn(self, entries: list[Entry]) -> None:
         """The turn of these calls is over."""
         log = self.log

@@ -11,12 +11,13 @@ import hashlib
 import re
 from collections import OrderedDict
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
+from loopwarden.core.settings import ToolKind
 from loopwarden.events import Verdict
 
 if TYPE_CHECKING:
-    from loopwarden.core.settings import KindRule, Settings, ToolKind, ToolProfile
+    from loopwarden.core.settings import KindRule, Settings, ToolProfile
 
 MAX_TOOL_NAME = 200
 """Longest tool name that is kept as it is; a longer one is cut and told apart by a digest."""
@@ -113,8 +114,20 @@ class ToolUses:
         value = arguments.get(argument)
         return by_value.get(value, use) if type(value) is str else use
 
-    def _resolve(self, tool: str) -> tuple[ToolUse, str | None, dict[object, ToolUse]]:
-        settings = self._settings
+    def restore(self, name: str, kind: str) -> ToolUse:
+        """What a call of a saved run was, from its (bounded) tool name and its kind.
+
+        Raises:
+            ValueError: `kind` is none.
+        """
+        if kind not in get_args(ToolKind):
+            raise ValueError(f"{kind!r} is no kind of tool")
+        use = self.find(name, None)
+        if use.kind == kind and use.tool == name:
+            return use
+        return ToolUse(name, cast("ToolKind", kind), self._profile(name)[0], self._settings)
+
+    def _profile(self, tool: str) -> tuple[ToolProfile | None, KindRule | None]:
         profile: ToolProfile | None = None
         rule: KindRule | None = None
         for _, candidate in self._profiles:
@@ -122,6 +135,11 @@ class ToolUses:
                 if candidate.kind is not None or candidate.kind_rule is not None:
                     rule = candidate.kind_rule
                 profile = candidate if profile is None else _over(profile, candidate)
+        return profile, rule
+
+    def _resolve(self, tool: str) -> tuple[ToolUse, str | None, dict[object, ToolUse]]:
+        settings = self._settings
+        profile, rule = self._profile(tool)
         kind: ToolKind = (profile and profile.kind) or "other"
         name = bounded_name(tool)
         use = ToolUse(name, kind, profile, settings)

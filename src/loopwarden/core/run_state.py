@@ -67,13 +67,17 @@ class RunState:
             uses: Finds what kind of call a call is; shared by all runs with these settings.
             scoped: Whether the run has an id; the unscoped session starts afresh with a user message.
         """
-        self._settings = settings
-        self._uses = uses
+        self.take(settings, uses)
         self._scoped = scoped
-        self._acts = settings.mode == "enforce" and settings.enabled is True
         self._calls = 0
         self.compared: bytes | None = None
         self._begin()
+
+    def take(self, settings: Settings, uses: ToolUses) -> None:
+        """Go on with these settings from here; the evidence so far stays as it was counted."""
+        self._settings = settings
+        self._uses = uses
+        self._acts = settings.mode == "enforce" and settings.enabled is True
 
     def _begin(self) -> None:
         self._evidence = Evidence(self._settings)

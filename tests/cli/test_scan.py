@@ -1,0 +1,176 @@
+"""`loopwarden scan`: what is printed where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from loopwarden.cli.main import app
+from loopwarden.scan.json_report import report_schema
+from tests.scan.recordings import lines, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the machine's configuration nor its sessions."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("LOOPWARDEN_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+
+
+@pytest.fixture
+def fine(tmp_path: Path) -> Path:
+    return write(tmp_path / "runs" / "fine.jsonl", "abcdefgh")
+
+
+@pytest.fixture
+def warning(tmp_path: Path) -> Path:
+    return write(tmp_path / "runs" / "warning.jsonl", "a" * 12)
+
+
+@pytest.fixture
+def critical(tmp_path: Path) -> Path:
+    return write(tmp_path / "runs" / "critical.jsonl", "a" * 25)
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> Path:
+    path = tmp_path / "runs" / "unknown.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("this is no recorded run\n")
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_text(critical: Path) -> None:
+    code, out, _ = run("scan", critical)
+    assert code == 0
+    assert out.startswith("1 file, 1 run, 25 calls\n1 loop (1 critical) in 1 run")
+    assert "hunter2" not in out
+
+
+def test_exit_codes(fine: Path, warning: Path, critical: Path, unknown: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "none.jsonl"
+    table = [
+        ([fine], 0),
+        ([critical], 0),
+        ([fine, "--fail-on", "warning"], 0),
+        ([warning, "--fail-on", "warning"], 1),
+        ([critical, "--fail-on", "warning"], 1),
+        ([warning, "--fail-on", "critical"], 0),
+        ([critical, "--fail-on", "critical"], 1),
+        ([fine, unknown], 3),
+        ([critical, unknown, "--fail-on", "critical"], 1),
+        ([fine, missing], 3),
+        ([missing], 2),
+        ([fine, "--since", "soon"], 2),
+        ([fine, "--format", "clod-code"], 2),
+        ([fine, "--agent", "nobody"], 2),
+        ([fine, "--config", missing], 2),
+        ([fine, "--fail-on", "anything"], 2),
+        ([fine, "--jobs", "0"], 2),
+        ([fine, "--follow", "--json"], 2),
+        ([fine, "--html", missing / "x.html"], 2),
+    ]
+    for arguments, expected in table:
+        code, out, err = run("scan", *arguments)
+        assert code == expected, (arguments, out, err)
+        assert "Traceback" not in out + err
+
+
+def test_a_file_of_no_known_format_is_one_line(fine: Path, unknown: Path) -> None:
+    _, out, _ = run("scan", fine.parent)
+    assert "2 files, 1 run, 8 calls" in out
+    assert f"  {unknown}: no known format of recorded runs\n" in out
+    (record,) = [file for file in json.loads(run("scan", unknown, "--json")[1])["files"] if file["error"]]
+    assert record["why"] == "unknown_format"
+
+
+def test_an_empty_file_in_a_folder_is_no_fault(fine: Path) -> None:
+    empty = fine.with_name("empty.jsonl")
+    empty.write_text("")
+    assert run("scan", fine.parent)[0] == 0
+    assert run("scan", fine, empty)[0] == 3
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_json_is_all_there_is_on_standard_output(fine: Path, critical: Path, jobs: int) -> None:
+    code, out, err = run("scan", fine, critical, "--json", "--jobs", jobs)
+    document = json.loads(out)
+    jsonschema.Draft202012Validator(report_schema()).validate(document)
+    assert (code, err) == (0, "")
+    assert document["totals"]["loops"] == 1
+    assert document["runs"][0]["loops"][0]["detector"] == "generic_repeat"
+
+
+def test_the_schema_is_printed() -> None:
+    code, out, _ = run("scan", "--json-schema")
+    assert code == 0
+    assert json.loads(out) == report_schema()
+
+
+def test_a_page_is_written(critical: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    code, out, _ = run("scan", critical, "--html", page)
+    assert code == 0
+    assert str(page) in out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_configuration(critical: Path, tmp_path: Path) -> None:
+    config = tmp_path / "loops.json5"
+    config.write_text("{ enabled: true, warningThreshold: 30, agents: { list: [] } }")
+    code, _, err = run("scan", critical, "--config", config)
+    assert code == 2
+    assert "agents" in err
+    config.write_text("{ tools: { loopDetection: { warningThreshold: 24, criticalThreshold: 23 } } }")
+    code, out, _ = run("scan", critical, "--config", config)
+    assert code == 0
+    assert "1 loop in 1 run" in out
+    assert "config: " in out
+
+
+def test_since_leaves_out_what_ended_before(critical: Path) -> None:
+    assert json.loads(run("scan", critical, "--json", "--since", "2099-01-01")[1])["totals"]["runs"] == 0
+    assert json.loads(run("scan", critical, "--json", "--since", "3w")[1])["totals"]["runs"] == 1
+
+
+def test_without_a_path_the_programs_folders_are_searched(tmp_path: Path) -> None:
+    code, out, _ = run("scan")
+    assert code == 0
+    for program in ("Claude Code", "Codex CLI", "Gemini CLI", "OpenClaw", "opencode", "Hermes", "Qwen Code"):
+        assert f"  {program}: " in out
+    write(tmp_path / "home" / ".codex" / "sessions" / "rollout-1.jsonl", "a" * 12)
+    out = run("scan")[1]
+    assert "sessions: 1 file\n" in out
+    assert "1 loop in 1 run" in out
+
+
+def test_standard_input() -> None:
+    result = RUNNER.invoke(app, ["scan", "-", "--json"], input=lines("a" * 12))
+    assert json.loads(result.stdout)["files"][0]["path"] == "(standard input)"
+    assert json.loads(result.stdout)["totals"]["loops"] == 1
+
+
+def test_a_reader_that_goes_away_is_no_fault(critical: Path) -> None:
+    command = f"{sys.executable} -c 'from loopwarden.cli.main import run; run()' scan {critical} --json | head -c 10"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
+    assert ended.stdout == b'{\n  "versi'
+    assert ended.stderr == b""

@@ -1,0 +1,95 @@
+"""The report as text."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from loopwarden.scan.summary import FileReport, Report, Run
+from loopwarden.scan.terminal import print_report
+from tests.scan.strips import report_of, scan_strip
+
+
+def text(
+    report: Report, *, width: int = 100, colour: bool = False, top: int = 10, html: str | None = None
+) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, force_terminal=colour, highlight=False, markup=False, legacy_windows=False
+    )
+    print_report(console, report, top=top, html=html)
+    return out.getvalue()
+
+
+def test_the_answer_stands_at_the_top() -> None:
+    lines = text(report_of(scan_strip("xy" + "a" * 12, seconds=5.0, tokens=1000))).splitlines()
+    assert lines[:3] == [
+        "1 file, 1 run, 14 calls",
+        "1 loop (1 critical) in 1 run; 12 calls in loops (86 %)",
+        "Spent in loops after the guard would have warned: 8 calls, 40 s, 8.8k tokens, $0.08",
+    ]
+
+
+def test_a_loop_says_everything() -> None:
+    found = text(report_of(scan_strip("xy" + "a" * 9)), width=200)
+    for part in (
+        "critical generic_repeat: one call, 9 times; the same results each time",
+        'look(q: "a")',
+        "from call 3 to call 11",
+        "the guard would have warned at call 6, refused call 8",
+        "spent after that: 5 calls; after the refusal: 3 calls",
+        "run run s in runs.jsonl",
+        "loopwarden explain generic_repeat",
+        "loopwarden scan --html report.html",
+    ):
+        assert part in found
+
+
+def test_nothing_found() -> None:
+    assert "No loops found." in text(report_of(scan_strip("abcd")))
+    found = text(Report(files=(), looked_in=(("Codex CLI", "/there", 0), ("pi", "/here", 2))))
+    assert "Codex CLI: /there: nothing" in found
+    assert "pi: /here: 2 files" in found
+    assert "No recorded runs found." in found
+    assert "loopwarden scan PATH" in found
+
+
+def test_what_could_not_be_read_has_a_line_each() -> None:
+    files = tuple(FileReport(path=f"f{n}", error="no known format", why="unknown_format") for n in range(25))
+    found = text(Report(files=files))
+    assert "Not read: 25 files" in found
+    assert "  f3: no known format\n" in found
+    assert "and 5 more" in found
+    assert "Not read" not in text(
+        Report(files=(FileReport(path="e", error="the file is empty", why="empty"),))
+    )
+
+
+def test_only_the_worst_are_listed() -> None:
+    report = report_of(*(scan_strip("a" * (4 + n)) for n in range(6)))
+    found = text(report, top=2)
+    assert "Worst 2 of 6 loops" in found
+    assert found.count("the guard would have") == 3
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_every_line_fits(width: int) -> None:
+    run: Run = replace(scan_strip("abab|ababababab", seconds=4000.0, tokens=90_000), title="t" * 90)
+    found = text(report_of(run, path="/long" * 30, config_warnings=("w " * 90,)), width=width, html="p" * 60)
+    measure = Console(width=1000)
+    for line in found.splitlines():
+        assert measure.measure(line).maximum <= width, line
+
+
+def test_no_colour_unless_there_is_a_screen() -> None:
+    report = report_of(scan_strip("a" * 9))
+    assert "\x1b" not in text(report)
+    assert "\x1b[" in text(report, colour=True)
+
+
+def test_markup_from_outside_is_only_text() -> None:
+    found = text(report_of(replace(scan_strip("a" * 9), title="[red]x[/red] [/nope]")))
+    assert "[red]x[/red] [/nope]" in found
