@@ -6,8 +6,8 @@ Every document gets an empty folder to run in, with `examples/` and `tests/` lin
 - `console` and `bash` blocks: the lines `$ loopwarden ...` run. Output is compared where it is given
   (`...` stands for anything) and has to be what the terminal would show, 80 columns wide, no colour.
   A command must succeed, unless `$ echo $?` follows and shows the code it ends with. Other commands
-  are for the reader and don't run.
-- `json` and `json5` blocks have to parse.
+  are for the reader and don't run, but `$ cat NAME` with text below makes that file, if it isn't there.
+- `json` and `json5` blocks have to parse. One that begins with `// NAME` is that file, too.
 
 `<!-- skip: next "reason" -->` in front of a block leaves it out.
 """
@@ -83,6 +83,11 @@ def evaluate_console(example: Example) -> str | None:
         elif shlex.split(line, comments=True)[:1] == ["loopwarden"]:
             ran = line
             shown, code = run_line(line)
+        elif (shows := re.fullmatch(r"cat ([\w.-]+)", line.strip())) and wanted.strip():
+            ran, file = line, Path(shows[1])
+            if not file.exists():
+                file.write_text(wanted, encoding="utf-8")
+            shown = file.read_text(encoding="utf-8")
         else:
             continue
         shown = "\n".join(row.rstrip() for row in shown.splitlines()).strip("\n") + "\n"
@@ -97,8 +102,11 @@ def evaluate_json(example: Example) -> None:
 
 
 def evaluate_json5(example: Example) -> None:
-    """Parse a JSON5 block."""
-    json5.loads(example.parsed)
+    """Parse a JSON5 block, and write the file that its first line names."""
+    text = str(example.parsed)
+    json5.loads(text)
+    if named := re.match(r"// ([\w.-]+)\n", text):
+        Path(named[1]).write_text(text, encoding="utf-8")
 
 
 DOCTEST = ELLIPSIS | NORMALIZE_WHITESPACE

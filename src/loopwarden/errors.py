@@ -14,10 +14,21 @@ the guard must not swallow it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from loopwarden.events import Verdict
+
+
+LONGEST_REASON: Final = 500
+"""Longest reason of a `TranscriptError` in characters; what is beyond is cut."""
+
+
+def _plain(text: str) -> str:
+    """`text` as a terminal may show it on one line: what is not printable is replaced."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 class LoopwardenError(Exception):
@@ -59,7 +70,7 @@ class ConfigError(LoopwardenError):
     def __init__(self, problems: tuple[ConfigProblem, ...], source: str | None = None) -> None:
         self.problems = problems
         self.source = source
-        head = source if source is not None else "configuration"
+        head = _plain(source) if source is not None else "configuration"
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         super().__init__("\n".join([f"{head}: {count}", *(f"  {problem}" for problem in problems)]))
 
@@ -72,14 +83,15 @@ class TranscriptError(LoopwardenError):
     """A recorded run could not be read.
 
     Attributes:
-        source: Name of the file or stream.
-        reason: What is wrong with it, one line.
+        source: Name of the file or stream, safe to print.
+        reason: What is wrong with it, one line of bounded length, safe to print.
     """
 
     def __init__(self, source: str, reason: str) -> None:
-        self.source = source
-        self.reason = reason
-        super().__init__(f"{source}: {reason}")
+        self.source = _plain(source)
+        reason = _plain(reason)
+        self.reason = reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 3]}..."
+        super().__init__(f"{self.source}: {self.reason}")
 
 
 class MissingExtraError(LoopwardenError):

@@ -73,9 +73,19 @@ class Verbs:
         Returns:
             A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
         """
-        return self._door._call(  # noqa: SLF001 - one module
-            self.session_id, tool, arguments, call_id, run_id, turn_id, at
-        )
+        door = self._door
+        try:
+            with door._lock:  # noqa: SLF001 - one module
+                state = door._run((self.session_id, run_id))  # noqa: SLF001 - one module
+                verdict = state.call(tool, arguments, call_id, turn_id, at)
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
+            return door._fault()  # noqa: SLF001 - one module
+        if verdict.detector is not None:
+            call = ToolCall(
+                tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
+            )
+            door._tell(verdict, call)  # noqa: SLF001 - one module
+        return verdict
 
     def after(
         self,
@@ -92,9 +102,29 @@ class Verbs:
         Returns:
             A verdict; `abort` when the post-compaction guard ends the run here.
         """
-        return self._door._outcome(  # noqa: SLF001 - one module
-            self.session_id, call_id, result, error, run_id, unknown_tool, at
-        )
+        door = self._door
+        timed_out = False
+        try:
+            if error is not None and not isinstance(error, str):
+                timed_out = isinstance(error, TimeoutError)
+                error = f"{type(error).__name__}: {error}"
+            with door._lock:  # noqa: SLF001 - one module
+                state = door._run((self.session_id, run_id))  # noqa: SLF001 - one module
+                verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
+            return door._fault()  # noqa: SLF001 - one module
+        if verdict.detector is not None:
+            outcome = Outcome(
+                call_id=call_id,
+                result=result,
+                error=error,
+                unknown_tool=unknown_tool,
+                timed_out=timed_out,
+                run_id=run_id,
+                at=at,
+            )
+            door._tell(verdict, outcome)  # noqa: SLF001 - one module
+        return verdict
 
     def compacted(
         self, *, run_id: str | None = None, continues: str | None = None, at: float | None = None
@@ -169,6 +199,8 @@ class LoopGuard(Verbs):
         self.settings = _settings(config, agent_id, mode)
         self._uses = ToolUses(self.settings)
         self._runs: OrderedDict[tuple[str | None, str | None], RunState] = OrderedDict()
+        self._newest: RunState | None = None  # the last in `_runs`
+        self._newest_key: tuple[str | None, str | None] = (None, None)
         self._listeners = tuple(on_verdict)
         self._on_error = on_error
         self._max_runs = max_runs
@@ -221,6 +253,7 @@ class LoopGuard(Verbs):
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
         with self._lock:
             self._runs.pop((session_id, run_id), None)
+            self._newest = None
 
     def _save(self, session_id: str | None, run_id: str | None) -> bytes | None:
         with self._lock:
@@ -238,61 +271,6 @@ class LoopGuard(Verbs):
             self._runs.move_to_end((session_id, run_id))
             if len(self._runs) > self._max_runs:
                 self._runs.popitem(last=False)
-
-    def _call(
-        self,
-        session_id: str | None,
-        tool: str,
-        arguments: object,
-        call_id: str,
-        run_id: str | None,
-        turn_id: str | None,
-        at: float | None,
-    ) -> Verdict:
-        try:
-            with self._lock:
-                verdict = self._run(session_id, run_id).call(tool, arguments, call_id, turn_id, at)
-        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
-            return self._fault()
-        if verdict.detector is not None:
-            call = ToolCall(
-                tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
-            )
-            self._tell(verdict, call)
-        return verdict
-
-    def _outcome(
-        self,
-        session_id: str | None,
-        call_id: str,
-        result: object,
-        error: str | BaseException | None,
-        run_id: str | None,
-        unknown_tool: str | None,
-        at: float | None,
-    ) -> Verdict:
-        timed_out = False
-        try:
-            if error is not None and not isinstance(error, str):
-                timed_out = isinstance(error, TimeoutError)
-                error = f"{type(error).__name__}: {error}"
-            with self._lock:
-                state = self._run(session_id, run_id)
-                verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
-        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
-            return self._fault()
-        if verdict.detector is not None:
-            outcome = Outcome(
-                call_id=call_id,
-                result=result,
-                error=error,
-                unknown_tool=unknown_tool,
-                timed_out=timed_out,
-                run_id=run_id,
-                at=at,
-            )
-            self._tell(verdict, outcome)
-        return verdict
 
     def _feed(self, session_id: str | None, event: Event) -> Verdict:
         try:
@@ -319,21 +297,26 @@ class LoopGuard(Verbs):
 
     def _state(self, session_id: str | None, event: Event) -> RunState:
         if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
+            self._newest = None
             continued = self._runs.pop((session_id, event.continues), None)
             if continued is not None:
                 self._runs[session_id, event.run_id] = continued
-        return self._run(session_id, event.run_id)
+        return self._run((session_id, event.run_id))
 
-    def _run(self, session_id: str | None, run_id: str | None) -> RunState:
+    def _run(self, key: tuple[str | None, str | None]) -> RunState:
+        """The state of a run, by session and run id; a new one if it is not known."""
+        newest = self._newest
+        if newest is not None and key == self._newest_key:
+            return newest
         runs = self._runs
-        key = session_id, run_id
         state = runs.get(key)
         if state is None:
-            state = runs[key] = RunState(self.settings, self._uses, scoped=run_id is not None)
+            state = runs[key] = RunState(self.settings, self._uses, scoped=key[1] is not None)
             if len(runs) > self._max_runs:
                 runs.popitem(last=False)
         else:
             runs.move_to_end(key)
+        self._newest_key, self._newest = key, state
         return state
 
     def _tell(self, verdict: Verdict, event: Event) -> None:

@@ -113,7 +113,7 @@ def test_replay_gives_a_line_for_each_event(tmp_path: Path) -> None:
     config.write_text("{ enabled: true }")
     code, out, _ = run("replay", path, "--config", config)
     records = [json.loads(line) for line in out.splitlines()]
-    calls = [record for record in records if record["event"] == "ToolCall"]
+    calls = [record for record in records if record["type"] == "call"]
     assert code == 0
     assert (len(records), len(calls)) == (50, 25)
     assert [calls[place]["action"] for place in (0, 9, 10, 20, 24)] == [

@@ -68,7 +68,7 @@ def test_text(critical: Path) -> None:
 
 def test_exit_codes(fine: Path, warning: Path, critical: Path, unknown: Path, tmp_path: Path) -> None:
     missing = tmp_path / "none.jsonl"
-    table = [
+    table: list[tuple[list[object], int]] = [
         ([fine], 0),
         ([critical], 0),
         ([fine, "--fail-on", "warning"], 0),
@@ -170,7 +170,8 @@ def test_standard_input() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_fault(critical: Path) -> None:
-    command = f"{sys.executable} -c 'from loopwarden.cli.main import run; run()' scan {critical} --json | head -c 10"
+    code = "from loopwarden.cli.main import run; run()"
+    command = f"{sys.executable} -c '{code}' scan {critical} --json | head -c 10"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
     assert ended.stdout == b'{\n  "versi'
     assert ended.stderr == b""

@@ -87,6 +87,7 @@ class _Stage:
     def play(self, strip: str) -> Played:
         for place, mark in enumerate(strip):
             if mark == "(":
+                self.end()
                 self.turn = f"turn {place}"
             elif mark == "?":
                 self.running.append(self.due.pop())

@@ -160,8 +160,8 @@ def ending(how: Manner, outcome: Outcome) -> Ending:
     elif how.kind == "poll" and details:
         names = ("status", "exitCode", "exitSignal", "aggregated", "totalLines", "totalChars", "truncated")
         compared = ["poll", [details.get(name) for name in names], text]
-    elif how.kind == "send" and details:
-        compared = ["send", without(details, SEND_VOLATILE)]
+    elif how.kind == "send":
+        compared = ["send", flagged, without(record.get("details"), SEND_VOLATILE)]
     else:
         parts = [part for part in record.get("content", []) if isinstance(part, dict) and part.get("type") != "text"]
         compared = ["other", record.get("details"), text, parts]

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.core.settings import Settings, ToolProfile
+from hypothesis import strategies as st
+
+from loopwarden.core.settings import Detectors, Settings, ToolProfile
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
 
 if TYPE_CHECKING:
@@ -82,9 +84,17 @@ RUNS = (None, "r1", "r2")
 
 @dataclass
 class Host:
-    """Makes events of steps; `refuse` tells it that a call did not run."""
+    """Makes events of steps.
+
+    Attributes:
+        reused: All calls that end at once have the same id.
+        twins: Whether one reply may ask for the same call twice.
+        reports: Whether a refusal is reported as the outcome of the refused call.
+    """
 
     reused: bool = False
+    twins: bool = True
+    reports: bool = False
     made: int = 0
     turn: int = 0
     fresh: int = 0
@@ -95,7 +105,11 @@ class Host:
         run = RUNS[step.run]
         if step.what in ("call", "open"):
             self.made += 1
-            self.turn += not step.together
+            twin = any(
+                (one.tool, one.arguments, one.turn_id) == (TOOLS[step.tool], {"n": step.argument}, f"t{self.turn}")
+                for one in self.asked[-10:]
+            )
+            self.turn += not step.together or (twin and not self.twins)
             call = ToolCall(
                 tool=TOOLS[step.tool],
                 arguments={"n": step.argument},
@@ -128,8 +142,12 @@ class Host:
         elif step.what == "move" and run is not None:
             yield Compaction(run_id=f"{run}-{self.made}", continues=run)
             yield Compaction(run_id=run, continues=f"{run}-{self.made}")
-        elif step.what == "retract":
-            ids = tuple(call.call_id for call in self.asked[-step.number - 1 :] if call.run_id == run)
+        elif step.what == "retract" and not self.reused:
+            replies = list(dict.fromkeys(call.turn_id or call.call_id for call in self.asked if call.run_id == run))
+            gone = replies[-1 - step.number % 2 :]
+            ids = tuple(c.call_id for c in self.asked if c.run_id == run and (c.turn_id or c.call_id) in gone)
+            self.asked = [call for call in self.asked if call.run_id != run or call.call_id not in ids]
+            self.open = [entry for entry in self.open if entry[2].run_id != run or entry[0] not in ids]
             yield Retraction(call_ids=ids, run_id=run)
 
     def outcome(self, call: ToolCall, result: int) -> Outcome:
@@ -137,3 +155,46 @@ class Host:
         if result >= len(RESULTS):
             return Outcome(call_id=call.call_id, run_id=call.run_id, result=_text(f"news {self.fresh}"))
         return Outcome(call_id=call.call_id, run_id=call.run_id, **RESULTS[result])
+
+
+SETTINGS = st.builds(
+    lambda warning, more, most, **others: Settings(
+        warning_threshold=warning,
+        critical_threshold=warning + more,
+        global_circuit_breaker_threshold=warning + more + most,
+        profiles=PROFILES,
+        **others,
+    ),
+    warning=st.integers(1, 5),
+    more=st.integers(1, 4),
+    most=st.sampled_from((1, 2, 4, 100)),
+    enabled=st.sampled_from((True, True, True, None)),
+    history_size=st.integers(3, 12) | st.just(30),
+    unknown_tool_threshold=st.integers(1, 4),
+    detectors=st.builds(Detectors, **dict.fromkeys(Detectors.__slots__, st.sampled_from((True, True, True, False)))),
+    post_compaction_window=st.integers(2, 4),
+    on_critical=st.sampled_from(("block", "block", "block", "ask", "abort", "warn")),
+    refused_call_limit=st.sampled_from((1, 3, 5, 15, 50)),
+    reset_on_write=st.booleans(),
+    mode=st.sampled_from(("enforce", "enforce", "observe")),
+)
+"""Small thresholds, all switches; mostly enforcing."""
+
+
+@st.composite
+def streams(draw: st.DrawFn, *, others: Sequence[str] = ()) -> list[Step]:
+    """A stream with many loops; `others` are the kinds of steps besides calls that come up."""
+    few = {
+        "tool": st.sampled_from(draw(st.lists(st.integers(0, len(TOOLS) - 1), min_size=1, max_size=4, unique=True))),
+        "result": st.sampled_from(draw(st.lists(st.integers(0, len(RESULTS)), min_size=1, max_size=4, unique=True))),
+        "argument": st.integers(0, draw(st.integers(0, 2))),
+        "run": st.sampled_from(draw(st.sampled_from(((0,), (1,), (1,), (0, 1, 2))))),
+        "number": st.integers(0, 2),
+        "together": st.booleans() if "turn" in others else st.just(False),
+    }
+    call = st.builds(Step, **few)
+    other = st.builds(Step, what=st.sampled_from(others), **few) if others else call
+    word = st.lists(call | other if "turn" in others else call, min_size=1, max_size=7)
+    loop = st.builds(lambda word, times: word * times, word, st.integers(2, 8))
+    parts = draw(st.lists(loop | st.lists(call, max_size=3) | st.lists(other, max_size=2), min_size=1, max_size=7))
+    return [step for part in parts for step in part][:120]

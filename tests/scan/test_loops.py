@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from loopwarden.events import Outcome, ToolCall
+from loopwarden.scan.html_report import report_html
 from loopwarden.transcripts.model import Recorded, Spent, StreamStart
-from tests.scan.strips import SMALL, events, scan_items, scan_strip
+from tests.scan.strips import SMALL, events, report_of, scan_items, scan_strip
 
 if TYPE_CHECKING:
     from loopwarden.transcripts.model import Item
@@ -100,9 +101,11 @@ def test_a_compaction_loop_is_found_at_an_outcome() -> None:
     assert loop.first.number == 3
 
 
-def test_compactions_without_work_are_a_loop_without_calls() -> None:
-    (loop,) = scan_strip("|||", {"enabled": True}).loops
-    assert (loop.pattern, loop.calls, loop.first.number) == ("none", 0, 0)
+@pytest.mark.parametrize(("strip", "place"), [("|||", 0), ("abc|||d", 3)])
+def test_compactions_without_work_are_a_loop_without_calls(strip: str, place: int) -> None:
+    (loop,) = scan_strip(strip, {"enabled": True}).loops
+    assert (loop.pattern, loop.calls, loop.compactions) == ("none", 0, 3)
+    assert loop.first.number == loop.last.number == place
 
 
 def test_costs_after_the_warning_and_after_the_refusal() -> None:
@@ -174,3 +177,18 @@ def test_an_id_that_is_still_open_is_the_same_call() -> None:
 def test_nothing_is_found_where_all_is_off() -> None:
     run = scan_strip("a" * 50 + "|aaaa", {"enabled": False})
     assert (run.calls, run.loops) == (54, ())
+
+
+@pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan"), 1e300, -1e300])
+def test_numbers_that_cannot_be_are_left_out(odd: float) -> None:
+    items: list[Item] = [StreamStart(stream="s", title="s")]
+    for number in range(8):
+        items.append(Recorded("s", ToolCall(tool="t", arguments=1, call_id=f"c{number}", at=odd)))
+        items.append(Spent(stream="s", input_tokens=10**400, output_tokens=-5, cost=odd))
+        items.append(Recorded("s", Outcome(call_id=f"c{number}", result="r", at=odd)))
+    (run,) = scan_items(items)
+    (loop,) = run.loops
+    assert (run.first_at, run.last_at, loop.first.at) == (None, None, None)
+    assert (run.spent.seconds, run.spent.cost, run.spent.output_tokens) == (None, None, 0)
+    assert loop.after_warning.input_tokens == 1e12 * loop.after_warning.calls
+    assert "critical" in report_html(report_of(run))

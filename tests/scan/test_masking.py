@@ -87,6 +87,7 @@ def test_arguments_read_like_their_json() -> None:
         ("zero\u200bwidth\ufeff", "zero\\u{200b}width\\u{feff}"),
         ("\ud800", "\\u{d800}"),
         ("\U000e0041", "\\u{e0041}"),
+        ("\u09cf", "\\u{9cf}"),
         ("Zürich 東京 שלום 🙂", "Zürich 東京 שלום 🙂"),
     ],
 )
@@ -127,8 +128,7 @@ JSON = st.recursive(
 def test_never_raises_and_always_harmless(value: Any) -> None:
     shown = shorten(value)
     assert len(shown) <= 160
-    assert all(char.isprintable() or char in " \u3000\xa0" or ord(char) > 0x2000 for char in shown)
-    assert "\x1b" not in shown
+    assert all(char.isprintable() or char in "\u3000\xa0" for char in shown)
     shown.encode()
 
 

@@ -73,3 +73,7 @@ def test_the_opening_of_a_large_document(cut: int) -> None:
 )
 def test_a_value_is_closed_where_it_is_cut(data: bytes, expected: object) -> None:
     assert opening(source_of(data)) == expected
+
+
+def test_brackets_without_end_are_given_up() -> None:
+    assert opening(source_of(b"[" * 100_000)) is None

@@ -47,6 +47,15 @@ def test_an_id_seen_again_is_handed_on_as_it_is() -> None:
     assert noted == {"call_without_result": 1}
 
 
+def test_integers_are_exact_however_large() -> None:
+    huge = 2**64 + 1
+    asked = [{"n": huge}, {"n": huge + 1}, {"n": -huge}, {"n": 10**300}, {"text": str(huge)}]
+    calls = [{"type": "call", "id": str(at), "tool": "x", "args": args} for at, args in enumerate(asked)]
+    items, _ = read_all(READER, *calls, {"type": "outcome", "id": "0", "result": huge})
+    assert [event.arguments for event in events(items, ToolCall)] == asked
+    assert [event.result for event in events(items, Outcome)] == [huge]
+
+
 def test_streams_are_apart() -> None:
     items, noted = read_all(
         READER,

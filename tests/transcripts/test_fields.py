@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwarden.transcripts.fields import elements, headline, mapping, money, shares, word
+from loopwarden.transcripts.fields import (
+    elements,
+    headline,
+    mapping,
+    money,
+    numbered,
+    shares,
+    title_of,
+    whole,
+    word,
+)
+from loopwarden.transcripts.model import ReadNotes
 
 
 @pytest.mark.parametrize("value", [None, 1, 1.5, "x", True, [], {}, [1], {"a": 1}])
@@ -51,6 +62,22 @@ def test_money(value: object, expected: float | None) -> None:
 )
 def test_headline(text: str, expected: str) -> None:
     assert headline(text) == expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(3, 3), (0, 0), (True, None), (1.0, None), ("1", None)])
+def test_whole(value: object, expected: int | None) -> None:
+    assert whole(value) == expected
+
+
+def test_the_first_text_is_the_title() -> None:
+    assert title_of(None, 3, " \n", "a\nb", "c") == "a"
+    assert title_of() == "(no name)"
+
+
+def test_objects_of_a_list_with_their_place() -> None:
+    notes = ReadNotes()
+    assert list(numbered([{"a": 1}, 7, {}], notes)) == [(1, {"a": 1}), (3, {})]
+    assert notes.counts == {"bad_line": 1}
 
 
 @given(st.integers(0, 10**9), st.integers(1, 100))

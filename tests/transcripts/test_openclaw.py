@@ -182,6 +182,6 @@ def test_several_sessions_in_one_file_are_streams() -> None:
     one = [HEAD, call("a", None, "x"), result("b", "a", "x")]
     two = [{**HEAD, "id": "t"}, call("c", None, "gone"), call("d", None, "x"), result("e", "d", "x")]
     items, noted = read_all(READER, *one, *two, *one)
-    assert streams(items) == ["s", "t", "s (3)"]
+    assert streams(items) == ["s", "t", "s~2"]
     assert ids(items, ToolCall) == ids(items, Outcome) == ["x", "x", "x"]
     assert noted == {"abandoned_branch": 1}

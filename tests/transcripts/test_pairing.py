@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopwarden.transcripts import pairing as module
 from loopwarden.transcripts.model import ReadNotes
 from loopwarden.transcripts.pairing import Pairing
+
+if TYPE_CHECKING:
+    import pytest
 
 IDS = st.sampled_from(["a", "b", "c1", "a#2", "", None, 7])
 STEPS = st.lists(st.tuples(st.sampled_from(["call", "result", "withdraw"]), IDS, st.sampled_from(["x", "y"])))
@@ -37,13 +43,51 @@ def test_withdrawn_calls_wait_for_nothing() -> None:
     notes = ReadNotes()
     pairing = Pairing(notes)
     ours = pairing.call(5, "x")
-    assert pairing.is_open("5")
+    assert pairing.tool_of(5) == "x"
     assert pairing.withdraw(ours)
     assert not pairing.withdraw(ours)
-    assert not pairing.is_open("5")
+    assert pairing.tool_of("5") is None
     assert pairing.result(5) is None
     pairing.finish()
     assert notes.counts == {"result_without_call": 1}
+
+
+def test_a_result_before_its_call_answers_nothing() -> None:
+    notes = ReadNotes()
+    pairing = Pairing(notes)
+    assert pairing.result("a", "x") is None
+    pairing.call("a", "x")
+    pairing.finish()
+    assert notes.counts == {"result_without_call": 1, "call_without_result": 1}
+
+
+def test_the_tool_is_that_of_the_call_that_would_be_answered() -> None:
+    pairing = Pairing(ReadNotes())
+    pairing.call("a", "x")
+    pairing.call("a", "y")
+    assert pairing.tool_of("a") == "y"
+    pairing.result("a")
+    assert pairing.tool_of("a") == "x"
+    assert pairing.tool_of(None) is None
+
+
+def test_an_id_withdrawn_and_used_again_is_younger_than_what_was_open() -> None:
+    pairing = Pairing(ReadNotes())
+    again, other = pairing.call("a", "x"), pairing.call("b", "x")
+    pairing.withdraw(again)
+    assert pairing.call("a", "x") == again
+    assert [pairing.result(None, "x"), pairing.result(None, "x")] == [other, again]
+
+
+def test_only_so_many_calls_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_OPEN", 2)
+    notes = ReadNotes()
+    pairing = Pairing(notes)
+    _, second, third = (pairing.call(None, "x") for _ in range(3))
+    assert notes.counts == {"call_without_result": 1}
+    assert [pairing.result(None, "x") for _ in range(3)] == [second, third, None]
+    pairing.finish()
+    assert notes.counts == {"call_without_result": 1, "result_without_call": 1}
 
 
 @given(STEPS)

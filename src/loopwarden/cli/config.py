@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loopwarden.config import load_config
-from loopwarden.config.schema import json_schema
 from loopwarden.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,6 +77,8 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a configuration file."""
+    from loopwarden.config.schema import json_schema  # slow to import, and not needed by other commands
+
     typer.echo(json.dumps(json_schema(), indent=2))
 
 

@@ -13,7 +13,11 @@ from loopwarden.events import DetectorId
 def explain(
     detector: Annotated[str, typer.Argument(metavar="DETECTOR|all", help="Name of a detector, or all.")],
 ) -> None:
-    """Explain a detector: what it sees, an example, what the model is told, its options and limits."""
+    """Explain a detector.
+
+    What it sees, why it matters, an example with its verdicts, what the model is told, its options, when it
+    stays silent and what it does not catch.
+    """
     names: tuple[str, ...] = get_args(DetectorId)
     if detector != "all" and detector not in names:
         near = difflib.get_close_matches(detector, names, 1, cutoff=0.4)

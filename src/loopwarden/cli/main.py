@@ -50,6 +50,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Notices when an AI agent goes round in circles with its tools.",
 )
 app.command(name="scan")(scan.scan)

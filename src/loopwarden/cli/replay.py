@@ -30,11 +30,13 @@ def replay(
         str | None, typer.Option("--format", metavar="NAME", help="Format of the file, if not told from it.")
     ] = None,
 ) -> None:
-    """Feed recorded events to a fresh guard and print what it says to each, one JSON object a line.
+    """Print a verdict for each recorded event.
+
+    Feeds the events to a fresh guard and prints what it says to each, one JSON object a line.
 
     Exit code: 0 all was read, 2 wrong use or a file that can't be read.
     """
-    import orjson
+    import json
 
     from loopwarden.config import load_config
     from loopwarden.guard import LoopGuard
@@ -45,21 +47,30 @@ def replay(
     source = Source(None, data=sys.stdin.buffer) if file == "-" else Source(Path(file))
     wanted = file_format or ("events" if file == "-" else None)
     guard = LoopGuard(load_config(config), agent_id=agent, mode=mode)
-    out = sys.stdout.buffer
     for item in read(source, format=wanted).items:
         if isinstance(item, Recorded):
             verdict, _ = guard.session(item.stream).examine(item.event)
             record = {"stream": item.stream} | _line(item.event, verdict)
-            out.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-            out.flush()
+            # ASCII, so that whatever stands in an id or a name can be written anywhere
+            sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")
+            sys.stdout.flush()
 
 
 def _line(event: Event, verdict: Verdict) -> dict[str, Any]:
-    from loopwarden.events import Outcome, ToolCall
+    from loopwarden.events import Compaction, Outcome, ToolCall, UserMessage
 
-    line: dict[str, Any] = {"event": type(event).__name__}
-    if isinstance(event, ToolCall | Outcome):
-        line["id"] = event.call_id
+    line: dict[str, Any] = {}
+    match event:
+        case ToolCall():
+            line |= {"type": "call", "id": event.call_id}
+        case Outcome():
+            line |= {"type": "outcome", "id": event.call_id}
+        case Compaction():
+            line["type"] = "compaction"
+        case UserMessage():
+            line["type"] = "user"
+        case _:
+            line["type"] = "retract"
     if event.run_id is not None:
         line["run"] = event.run_id
     for name in ("action", "would", "level", "detector", "count", "threshold", "tool", "paired_tools", "key"):

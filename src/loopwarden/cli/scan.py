@@ -54,11 +54,11 @@ def _since(text: str | None, now: float) -> float | None:
         raise typer.BadParameter(message, param_hint="--since") from None
 
 
-def scan(  # noqa: PLR0917 - typer calls it by name
+def scan(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help="Files, folders, patterns, or - for standard input. Without any, the session folders of "
             "Claude Code, Codex, Gemini CLI, OpenClaw, opencode, Hermes and Qwen Code on this machine.",
             show_default=False,
@@ -88,7 +88,9 @@ def scan(  # noqa: PLR0917 - typer calls it by name
     agent: Annotated[
         str | None, typer.Option(metavar="ID", help="Use the settings of this agent in the configuration.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="Processes at work.")] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Processes at work.")
+    ] = 1,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Watch the files and print a loop when it begins; ends with Ctrl-C."),
@@ -104,7 +106,7 @@ def scan(  # noqa: PLR0917 - typer calls it by name
         typer.Option("--fail-on", help="Exit with 1 if a loop of this level or worse was found."),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=1, help="How many loops and runs are listed, the worst first.")
+        int, typer.Option(metavar="N", min=1, help="How many loops and runs are listed, the worst first.")
     ] = 10,
     json_schema: Annotated[
         bool, typer.Option("--json-schema", help="Print the JSON Schema of --json and do nothing else.")
@@ -219,7 +221,7 @@ def _report(
         if not isinstance(found, Candidate):
             left_out.append(_left_out(found, named=found.label in named))
         elif options.since is None or found.modified is None or found.modified >= options.since:
-            candidates.append(found)
+            candidates.append(_fresh(found))
     files = _scan_with_progress(candidates, options, jobs, quiet=quiet)
     return Report(
         files=(*files, *left_out),
@@ -228,6 +230,18 @@ def _report(
         since=options.since,
         looked_in=tuple((program, place, _below(place, files)) for program, place in places),
     )
+
+
+def _fresh(candidate: Candidate) -> Candidate:
+    """The candidate without what was read to tell its format: there may be a hundred thousand."""
+    from dataclasses import replace
+
+    from loopwarden.transcripts.source import Source
+
+    source = candidate.source
+    if source.path is None:
+        return candidate
+    return replace(candidate, source=Source(source.path, label=source.label, limits=source.limits))
 
 
 def _below(pattern: str, files: list[FileReport]) -> int:

@@ -12,9 +12,7 @@ EXIT_FAILED = 1
 
 
 def verify(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Situations, one JSON object a line.")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Situations, one JSON object a line.")],
     config: Annotated[
         Path | None,
         typer.Option(
@@ -25,7 +23,9 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a situation.")] = False,
     show_all: Annotated[bool, typer.Option("--all", help="List the situations that hold, too.")] = False,
 ) -> None:
-    """Play recorded situations and say whether the guard's answers are those that are expected.
+    """Run your own regression cases.
+
+    Plays recorded situations and says whether the guard's answers are those that are expected.
 
     A line has `events`, an optional `config` (a tools.loopDetection block) and `expect`: an object of bounds,
     as {"first_warn": 11, "never": "block"}, or a list with null or [level, detector, count] for each call,

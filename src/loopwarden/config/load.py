@@ -14,7 +14,7 @@ from loopwarden.config.find import find_config, read_config
 from loopwarden.config.json5_reader import MAX_DEPTH, Document, Json5Error, read_json5
 from loopwarden.config.layout import TOP, Layout, lay_out
 from loopwarden.config.merge import Layer, Value, Written, merge
-from loopwarden.config.problems import MOST, problems_of, shown
+from loopwarden.config.problems import MOST, named, problems_of, shown
 from loopwarden.config.repair import Places, repair
 from loopwarden.config.resolved import Config, Resolved, Setting
 from loopwarden.config.schema import LoopDetection
@@ -132,7 +132,7 @@ def _check(
         if found.agent is None:
             shared = Written(layer=Layer.GLOBAL, origin="global", path=found.path, values=values)
         else:
-            origin = f"agent {found.agent}"
+            origin = f"agent {named(found.agent)}"
             own[found.agent] = Written(layer=Layer.AGENT, origin=origin, path=found.path, values=values)
     if faults:
         faults.sort(key=lambda fault: fault.line or 0)

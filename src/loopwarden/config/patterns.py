@@ -43,7 +43,8 @@ def check_pattern(pattern: str) -> str:
             tree = sre_parser.parse(pattern)
         shortest = tree.getwidth()[0]
     except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise ValueError(f"no regular expression: {error}") from error
+        reason = str(error)  # which may repeat a part of the pattern
+        raise ValueError(f"no regular expression: {reason if reason.isprintable() else ascii(reason)}") from error
     if shortest == 0:
         raise ValueError("matches the empty text; only something that is there can be blanked")
     if _check(tree, times=1) > MAX_REPEATS:

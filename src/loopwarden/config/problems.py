@@ -72,6 +72,11 @@ def shown(value: object) -> str:
     return f"a Python {type(value).__name__}"
 
 
+def named(name: str) -> str:
+    """A name from the file as it stands in a sentence: as it is, if it is short and can be printed."""
+    return name if len(name) <= SHOWN and name.isprintable() else shown(name)
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like `name`, if one is; case and underscores do not matter."""
     folded = {_fold(one): one for one in known}

@@ -65,9 +65,18 @@ def canonical(value: object) -> bytes:
     Never raises; not bounded by the recursion limit. `NODE_LIMIT`, `DEPTH_LIMIT` and `OBJECT_COST` bound
     the work.
     """
+    kind = type(value)
     try:
-        if type(value) is dict and _all_scalars(map(type, value.values())):
+        if kind is dict:
+            if _all_scalars(map(type, value.values())):  # type: ignore[attr-defined]  # a dict
+                return _dumps(value, None, _OPTIONS)
+        elif kind is list or kind is tuple:
+            if _all_scalars(map(type, value)):  # type: ignore[call-overload]  # a list or tuple
+                return _dumps(value, None, _OPTIONS)
+        elif kind in _SCALARS:
             return _dumps(value, None, _OPTIONS)
+        else:
+            return walked(value)
         plain = _as_plain(value)
         if plain is not None:
             return _dumps(plain[0], None, _OPTIONS)
@@ -97,31 +106,33 @@ def walked(value: object) -> bytes:
 
 
 def _as_plain(value: Any) -> tuple[object] | None:
-    """Give an equal value that `orjson` writes as it should be, in a tuple; None where the walk must."""
-    level: list[Any] = [(value,)]
+    """Give an equal dict or list that `orjson` writes as it should be, in a tuple; None where the walk must."""
+    level: list[Any] = [value]
     budget = NODE_LIMIT
     whole = False
     for _ in range(_FAST_LEVELS):
         deeper: list[Any] = []
         for container in level:
-            members = container.values() if type(container) is dict else container
-            if _all_scalars(map(type, members)):
-                continue
-            for member in members:
+            for member in container.values() if type(container) is dict else container:
                 kind = type(member)
-                if kind is dict or kind is list or kind is tuple:
-                    deeper.append(member)
-                elif kind is float:
-                    if not isfinite(member):
-                        return None
+                if kind in _SCALARS:
+                    continue
+                if kind is dict:
+                    members = member.values()
+                elif kind is list or kind is tuple:
+                    members = member
+                elif kind is float and isfinite(member):
                     whole = whole or member.is_integer()
-                elif kind not in _SCALARS:
+                    continue
+                else:
                     return None
+                budget -= len(member)
+                if budget < 0:
+                    return None
+                if not _all_scalars(map(type, members)):
+                    deeper.append(member)
         if not deeper:
             return (_with_whole_numbers(value) if whole else value,)
-        budget -= sum(map(len, deeper))
-        if budget < 0:
-            return None
         level = deeper
     return None
 

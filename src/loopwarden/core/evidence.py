@@ -47,7 +47,7 @@ class Evidence:
             position = log.append(entry)
             self._alternation.push(entry.signature, entry.use, position)
             self._cycle.push(log)
-        self.rows.close_turn()
+        self.rows.close_turn(log.floor)
 
     def settle(self, group: Entry, shared: bytes, outcome: Observed) -> None:
         """A call whose turn was over has its outcome; `shared` is that of its identical siblings too."""
@@ -64,8 +64,10 @@ class Evidence:
 
     def without(self, positions: set[int], others: list[Entry]) -> None:
         """Roll calls back; `others` are entries elsewhere, whose positions are kept up."""
+        rows = self.rows
+        rows.remove({one for one in rows.standing() if (one.twin or one).position in positions})
         self.log, moved = self.log.without(positions)
-        for entry in others:
+        for entry in {*others, *rows.standing()}:
             entry.position = moved.get(entry.position, NEVER)
         self._alternation = Alternation()
         self._cycle = Cycle()
@@ -98,25 +100,32 @@ class Evidence:
         ):
             return None, False
         if rows.waiting:
-            rows = rows.settled()
+            rows = rows.settled(log.floor)
         found: Finding | None = None
-        if rows.failing:
-            settings = self._settings
+        settings = self._settings
+        if rows.failing and rows.unknown.count >= settings.unknown_tool_threshold:
             found = rows.unknown.judge(use, settings.unknown_tool_threshold, settings.history_size)
         breaks = False
-        if not use.waits:
-            found, breaks = self._find_repeats(found, use, name, identical, refused)
-        if self._settings.detectors.cycle and log.repeated(name):
-            alternating = self._alternation.length if name == self._alternation.other else 0
+        count, streak = log.counts(name, use.poll)
+        streak += refused
+        if not use.waits and (
+            count >= use.warning
+            or streak >= use.warning
+            or identical > use.critical
+            or name == self._alternation.other
+        ):
+            found, breaks = self._find_repeats(found, use, name, count, streak, identical)
+        if (self._cycle.period or log.again > 1) and settings.detectors.cycle and log.repeated(name):
+            alternating = self._alternation.unbroken(log.end) if name == self._alternation.other else 0
             found = _stricter(found, self._cycle.judge(use, name, log, alternating, log.floor))
-        return self._find_rows(found, use, rows), breaks
+        if rows.failing or rows.stagnation.count >= use.warning:
+            found = self._find_rows(found, use, rows)
+        return found, breaks
 
     def _find_repeats(
-        self, found: Finding | None, use: ToolUse, name: bytes, identical: int, refused: int
+        self, found: Finding | None, use: ToolUse, name: bytes, count: int, streak: int, identical: int
     ) -> tuple[Finding | None, bool]:
         switches = self._settings.detectors
-        count, streak = self.log.counts(name, use.poll)
-        streak += refused
         repeats = switches.known_poll_no_progress if use.poll else switches.generic_repeat
         breaks = streak >= use.breaker
         if breaks:
@@ -137,14 +146,18 @@ class Evidence:
         settings = self._settings
         switches = settings.detectors
         if rows.failing and not use.waits:
-            if switches.unknown_tool_churn:
-                found = _stricter(found, rows.churn.judge(use, settings.unknown_tool_threshold))
+            if switches.unknown_tool_churn and rows.churn.count >= settings.unknown_tool_threshold:
+                found = _stricter(
+                    found, rows.churn.judge(use, settings.unknown_tool_threshold, settings.history_size)
+                )
             if switches.repeated_failure:
                 found = _stricter(found, rows.failures.judge(use))
-            if switches.failure_streak:
-                found = _stricter(found, rows.streak.judge(use, settings.warning_threshold))
+            if switches.failure_streak and rows.streak.count >= settings.warning_threshold:
+                found = _stricter(
+                    found, rows.streak.judge(use, settings.warning_threshold, settings.history_size)
+                )
         if switches.stagnation and rows.stagnation.count >= use.warning:
-            found = _stricter(found, rows.stagnation.judge(use))
+            found = _stricter(found, rows.stagnation.judge(use, settings.history_size))
         return found
 
 

@@ -27,7 +27,7 @@ _UNKNOWN_TOOL = re.compile(
     r"(?:named\s+|called\s+)?"
     + _NAME.format(3)
     + r"\s+(?:(?:is|was)\s+)?(?:not\s+(?:found|available|registered|known)|unknown|unavailable"
-    r"|does\s+not\s+exist|doesn't\s+exist)\b|"
+    r"|does\s+not\s+exist|doesn't\s+exist)\b|(?<!\w)"
     + _NAME.format(4)
     + r"\s+is\s+not\s+a\s+(?:valid|known)\s+tool\b",
     re.IGNORECASE,
@@ -35,21 +35,30 @@ _UNKNOWN_TOOL = re.compile(
 
 _MASKS = re.compile(
     r"""
-      (?P<path>["'`](?:~|\.{1,2})?/[^"'`\n]*["'`]|["'`][A-Za-z]:\\[^"'`\n]*["'`])
-    | (?P<time>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?
-        |\b\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[ap]m)?\b
-        |\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+(?:\d{1,2}\s+[A-Z][a-z]{2}|[A-Z][a-z]{2}\s+\d{1,2})(?:,?\s+\d{4})?
-        |\b\d{1,2}[/.]\d{1,2}[/.]\d{4}\b)
-    | (?P<duration>(?<![\w.])\d+(?:[.,]\d+)?\s?
-        (?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|min|mins|minutes?|h|hrs?|hours?|days?)\b)
-    | (?P<pid>\b(?:pid|tid|ppid|pgid|process|thread)[\s:=\#]*\d+)
-    | (?P<hex>\b0x[0-9a-fA-F]+\b|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
-        |\b(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{7,}\b)
-    | (?P<id>\b(?:[A-Za-z]{2,8}[_-])?(?=[A-Za-z]*\d[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{10,}\b)
-    | (?P<digits>\d{5,})
+      ["'`](?:(?:~|\.{1,2})?/|[A-Za-z]:\\)[^"'`\n]*["'`](?P<path>)
+    | \b(?=\w)(?:
+        (?=\d)(?:
+          (?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?
+            |\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[ap]m)?\b
+            |\d{1,2}[/.]\d{1,2}[/.]\d{4}\b)(?P<time>)
+        | (?<!\.)\d+(?:[.,]\d+)?\s?
+          (?:ns|us|µs|ms|msecs?|milliseconds?|s|secs?|seconds?|min|mins|minutes?|h|hrs?|hours?|days?)\b(?P<duration>)
+        )
+      | (?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+
+        (?:\d{1,2}\s+[A-Z][a-z]{2}|[A-Z][a-z]{2}\s+\d{1,2})(?:,?\s+\d{4})?(?P<day>)
+      | (?:pid|tid|ppid|pgid|process|thread)[\s:=\#]*\d+(?P<pid>)
+      | [0-9a-fA-F](?:(?<=0)x[0-9a-fA-F]+\b
+          |[0-9a-fA-F]{7}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
+          |(?<=(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F]).)[0-9a-fA-F]{6,}\b)(?P<hex>)
+      | (?=[0-9A-Za-z])(?:[A-Za-z]{2,8}[_-])?
+        (?=[A-Za-z]*\d[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{10,}\b(?P<id>)
+      )
+    | \d\d{4,}(?P<digits>)
     """,
     re.VERBOSE,
 )
+"""What changes from one occurrence of a failure to the next. An empty group at the end of each kind names
+it: groups around the kinds would keep the expression from telling by the first letter that none begins."""
 
 
 def unknown_tool(text: str) -> str | None:
@@ -57,7 +66,8 @@ def unknown_tool(text: str) -> str | None:
 
     The forms are those of SPEC section 4 and of well-known hosts; all contain the word tool.
     """
-    found = _UNKNOWN_TOOL.search(text[:_READ])
+    head = text[:_READ]
+    found = _UNKNOWN_TOOL.search(head) if "tool" in head.lower() else None
     if found is None:
         return None
     for number in (1, 2, 3, 4):

@@ -25,6 +25,9 @@ _SUBSTANTIAL_BYTES = 64
 _BLANKED = 16_384
 """Characters of a result in which `ignoreText` patterns are blanked; the rest is compared as it is."""
 
+# Digests of nothing: to copy one costs half as much as to make one.
+_SIGNATURE = blake2b(digest_size=DIGEST_BYTES)
+_OUTCOME = blake2b(digest_size=DIGEST_BYTES - 1)
 _FLAG_BYTES = tuple(bytes([flags]) for flags in range(8))
 _FAILED_STATUS = frozenset({"error", "failed"})
 
@@ -32,6 +35,7 @@ _EXEC = ("status", "exitCode", "timedOut", "aggregated")
 _EXEC_RUNNING = ("status", "tail")
 _EXEC_APPROVAL = ("status", "reason", "host", "command", "warning")
 _POLL = ("status", "exitCode", "exitSignal", "aggregated", "tail", "totalLines", "totalChars", "truncated")
+_OUTPUT = frozenset({"aggregated", "tail"})
 _RETRY_HINTS = ("retryInMs", "retryAfter", "retryAfterMs", "pollIntervalMs")
 _RECEIPTS = (
     "messageId", "messageIds", "fileId", "fileIds", "pollId", "receipt", "receipts", "receiptId",
@@ -62,8 +66,9 @@ class Observed:
 
 
 def _observed(data: bytes, flags: int, failure: bytes | None = None, missing: str | None = None) -> Observed:
-    fingerprint = blake2b(data, digest_size=DIGEST_BYTES - 1).digest() + _FLAG_BYTES[flags]
-    return Observed(fingerprint, flags, failure, missing)
+    digest = _OUTCOME.copy()
+    digest.update(data)
+    return Observed(digest.digest() + _FLAG_BYTES[flags], flags, failure, missing)
 
 
 def mixed(turn: int) -> bytes:
@@ -77,7 +82,9 @@ def signature(use: ToolUse, arguments: object) -> bytes:
         if use.identity is not None:
             arguments = only(arguments, use.identity)
         arguments = without(arguments, use.ignore_arguments)
-    return blake2b(use.prefix + canonical(arguments), digest_size=DIGEST_BYTES).digest()
+    name = _SIGNATURE.copy()
+    name.update(use.prefix + canonical(arguments))
+    return name.digest()
 
 
 def observe(
@@ -115,9 +122,7 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
         part = content[0]
         if type(part) is dict and use.plain_result and type(text := part.get("text")) is str:
             # Nothing but one text, the shape of most results, whatever the kind of the tool.
-            if use.kind == "send":
-                text = ""
-            data = b"t" + text.encode("utf-8", "surrogatepass")
+            data = b"t" if use.kind == "send" else b"t" + _encode(text)
             if not missing and not timed_out:
                 return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
     if use.ignore_result:
@@ -128,10 +133,15 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     fields: dict[str, object] = details if type(details) is dict else {}
     output = text = _text(use, text)
     kind = use.kind
+    if use.ignore_text and kind in {"exec", "poll"}:
+        fields = {
+            name: _text(use, value) if name in _OUTPUT and type(value) is str else value
+            for name, value in fields.items()
+        }
     if kind == "exec" and fields:
         details, said = _exec(fields)
         if said is not None:
-            output, text = _text(use, said), ""
+            output, text = said, ""
     elif kind == "poll" and fields:
         details = _poll(fields)
     elif kind == "send" and fields:
@@ -141,6 +151,8 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     failed = _failed(kind, result, fields, output)
     if details is None and not others:
         data = (b"f" if failed else b"t") + _encode(text)
+    elif not text and not others:
+        data = (b"g" if failed else b"d") + canonical(details)
     else:
         data = b"p" + canonical((details, text, others, failed))
     if failed or missing or timed_out or fields.get("timedOut") is True:
@@ -155,17 +167,17 @@ def _exec(fields: dict[str, object]) -> tuple[object, str | None]:
         tail = fields.get("tail")
         return ("running", tail), tail if type(tail) is str else None
     if type(status) is str and status.startswith("approval"):
-        return tuple(fields.get(name) for name in _EXEC_APPROVAL), ""
+        return [fields.get(name) for name in _EXEC_APPROVAL], ""
     if "aggregated" in fields or "exitCode" in fields:
         output = fields.get("aggregated")
-        return tuple(fields.get(name) for name in _EXEC), output if type(output) is str else None
+        return [fields.get(name) for name in _EXEC], output if type(output) is str else None
     return fields, None
 
 
 def _poll(fields: dict[str, object]) -> object:
     """What counts of a poll's details; a host whose polls say other things keeps all but retry hints."""
     if "aggregated" in fields or "exitCode" in fields or "tail" in fields or "totalLines" in fields:
-        return tuple(fields.get(name) for name in _POLL)
+        return [fields.get(name) for name in _POLL]
     return without(fields, _RETRY_HINTS)
 
 
@@ -226,4 +238,7 @@ def _text(use: ToolUse, text: str) -> str:
 
 
 def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # lone surrogates
+        return text.encode("utf-8", "surrogatepass")

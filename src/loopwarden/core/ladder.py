@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from loopwarden.core.detectors import repeated_failure
+
 if TYPE_CHECKING:
     from loopwarden.core.finding import Finding
     from loopwarden.core.fingerprint import Observed
@@ -21,6 +23,9 @@ FREED_BY_WRITE: Final = frozenset({"generic_repeat", "cycle", "repeated_failure"
 
 ONE_REFUSAL: Final = frozenset({"repeated_failure", "unknown_tool_churn"})
 """Detectors that refuse one call and then let the next one of the kind they judge probe."""
+
+_REFUSED: Final = 1024
+"""Signatures whose refusals are counted; the oldest is forgotten first."""
 
 _HELD: Final = 64
 """Loops that are held at once; the oldest is let go first."""
@@ -77,6 +82,13 @@ class Held:
         """Whether a call of the loop gave what it gave each time."""
         if self.tool is not None:
             return outcome.missing is not None and outcome.missing == self.missing
+        if self.finding.detector == "unknown_tool_churn":
+            return outcome.missing is not None
+        if self.finding.detector == "repeated_failure":
+            return (
+                outcome.failure is not None
+                and repeated_failure.key(entry.use, outcome.failure) == self.finding.key
+            )
         expected = self.expected.setdefault(entry.signature, None)
         if expected is None:  # refused within one turn, before any of its calls had ended
             self.expected[entry.signature] = expected = outcome.fingerprint
@@ -99,6 +111,11 @@ class Ladder:
         self.refusals = 0
         self.fresh = 0
         self._refused: dict[bytes, tuple[int, bool]] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether an outcome may change anything here."""
+        return bool(self.held or self._refused)
 
     def refused(self, signature: bytes) -> int:
         """Refusals that add to the streak of a signature."""
@@ -128,6 +145,10 @@ class Ladder:
         self.refusals += 1
         count, _ = self._refused.get(signature, (0, False))
         self._refused[signature] = (count + 1, use.poll)
+        if len(self._refused) > _REFUSED:
+            del self._refused[next(iter(self._refused))]
+        if held.tool is not None:
+            held.expected.setdefault(signature, None)
         if held.finding.detector in ONE_REFUSAL:
             held.half_open()
         return self.refusals
@@ -146,7 +167,7 @@ class Ladder:
             del self._refused[signature]
         for key, held in list(self.held.items()):
             if held.probe is entry or held.covers(entry.use, signature):
-                if held.finding.detector not in ONE_REFUSAL and not held.same(entry, outcome):
+                if not held.same(entry, outcome):
                     self._free(key)
                 elif held.probe is entry:
                     held.state = "closed"

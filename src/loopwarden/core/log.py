@@ -8,7 +8,7 @@ one. The log keeps the last `history_size` positions for the counts, and somewha
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from loopwarden.core.fingerprint import Observed
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 NEVER = -1
 """A position before the first."""
+
+LONGEST: Final = 64
+"""Calls of the longest round that is looked for."""
 
 
 class Entry:
@@ -92,6 +95,7 @@ class Log:
         base: Position of index 0.
         end: Position that the next call gets.
         floor: Positions before it no longer count for calls that are no polls.
+        again: Newest calls in a row that each came before, no more than `LONGEST` calls ago.
         open: Positions without outcome, oldest first.
         marked: What is known of the outcomes with flags, by position.
     """
@@ -101,6 +105,7 @@ class Log:
         "_history",
         "_known",
         "_slack",
+        "again",
         "base",
         "end",
         "floor",
@@ -125,6 +130,7 @@ class Log:
         self.base = 0
         self.end = 0
         self.floor = 0
+        self.again = 0
         self.open: dict[int, None] = {}
         self.marked: dict[int, Observed] = {}
         self._known: dict[bytes, int | Repeats] = {}
@@ -172,8 +178,7 @@ class Log:
 
     def append(self, entry: Entry) -> int:
         """Take in a call whose turn is over; returns its position."""
-        crc = crc32(entry.call_id.encode("utf-8", "surrogatepass"))
-        position = self._append(entry.signature, entry.shared, entry.use, entry.turn, crc)
+        position = self._append(entry.signature, entry.shared, entry.use, entry.turn, _crc(entry.call_id))
         entry.position = position
         outcome = entry.outcome
         if outcome is not None and outcome.flags:
@@ -182,13 +187,14 @@ class Log:
 
     def _append(self, signature: bytes, outcome: bytes | None, use: ToolUse, turn: int, crc: int) -> int:
         position = self.end
-        self.end = position + 1
         known = self._known.get(signature)
         if known is None:
             self._known[signature] = position
+            self.again = 0
         else:
             if isinstance(known, int):
                 known = self._promote(known)
+            self.again = self.again + 1 if position - known.newest <= LONGEST else 0
             signature = self.signatures[known.newest - self.base]  # one object for equal signatures
             if known.floor < self.floor and not use.poll:
                 known.reset(self.floor)
@@ -198,6 +204,7 @@ class Log:
                 if outcome == known.outcome:
                     outcome = known.outcome
                 _complete(known, position, outcome)
+        self.end = position + 1
         self.signatures.append(signature)
         self.outcomes.append(outcome)
         self.uses.append(use)
@@ -244,8 +251,10 @@ class Log:
             repeats.outcome = outcome
             repeats.streak = repeats.count
         self._known[self.signatures[index]] = repeats
-        if position < self.floor and not self.uses[index].poll:
-            repeats.reset(self.floor)
+        if not self.uses[index].poll:
+            if position < self.floor:
+                repeats.reset(self.floor)
+            repeats.floor = self.floor
         return repeats
 
     def _recount(self, signature: bytes, known: Repeats) -> None:
@@ -265,7 +274,7 @@ class Log:
 
     def find(self, call_ids: Iterable[str]) -> set[int]:
         """Positions of the newest call with each of the ids, where one is kept."""
-        wanted = {crc32(call_id.encode("utf-8", "surrogatepass")) for call_id in call_ids}
+        wanted = {_crc(call_id) for call_id in call_ids}
         found = set()
         for index in range(len(self.ids) - 1, -1, -1):
             if self.ids[index] in wanted:
@@ -326,6 +335,13 @@ class Log:
         del self.signatures[:count], self.outcomes[:count], self.uses[:count], self.turns[:count]
         del self.ids[:count]
         self.base += count
+
+
+def _crc(call_id: str) -> int:
+    try:
+        return crc32(call_id.encode())
+    except UnicodeEncodeError:  # lone surrogates
+        return crc32(call_id.encode("utf-8", "surrogatepass"))
 
 
 def _complete(known: Repeats, position: int, outcome: bytes) -> None:

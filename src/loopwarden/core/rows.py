@@ -54,28 +54,36 @@ class Rows:
         """A call has been asked for; it counts once its turn is over and its outcome is there."""
         self._pending.append(entry)
 
+    def standing(self) -> list[Entry]:
+        """Calls that have a place in the log and don't count yet."""
+        return self._pending[: self.waiting]
+
     def remove(self, entries: set[Entry]) -> None:
         """Calls are rolled back before they counted."""
         self.waiting -= sum(1 for entry in self._pending[: self.waiting] if entry in entries)
         self._pending = [entry for entry in self._pending if entry not in entries]
 
-    def close_turn(self) -> None:
-        """The turn of all calls so far is over: those that have their outcome count now."""
+    def close_turn(self, floor: int) -> None:
+        """The turn of all calls so far is over: those that have their outcome count now.
+
+        Args:
+            floor: Position of the first call after the newest reset.
+        """
         pending = self._pending
         if len(pending) == 1 and pending[0].outcome is not None:
-            self._fold(pending.pop())
+            self._fold(pending.pop(), floor)
             self.waiting = 0
             return
         taken = 0
         for entry in pending:
             if entry.outcome is None and len(pending) - taken <= WAITING:
                 break
-            self._fold(entry)
+            self._fold(entry, floor)
             taken += 1
         del pending[:taken]
         self.waiting = len(pending)
 
-    def settled(self) -> Rows:
+    def settled(self, floor: int) -> Rows:
         """The rows as they are when calls that still run are passed over; for reading only."""
         if not self.waiting:
             return self
@@ -88,7 +96,7 @@ class Rows:
         rows.churn, rows.failures = self.churn.copy(), self.failures.copy()
         rows.failing = self.failing
         for entry in self._pending[: self.waiting]:
-            rows._fold(entry)
+            rows._fold(entry, floor)
         return rows
 
     def refold(self, entries: Iterable[Entry], floor: int) -> None:
@@ -103,20 +111,22 @@ class Rows:
         self.__init__()  # type: ignore[misc]  # all fields start again
         self.churn.worked = worked
         self._pending, self.waiting = pending, waiting
+        first = next((one.position for one in self.standing() if one.twin is None), None)
         for entry in entries:
-            if entry.position == floor:
-                self.clear()
-            self._fold(entry)
+            if entry.position == first:
+                break
+            self._fold(entry, floor)
 
     def clear(self) -> None:
         """A new write: the rows that an edit may end start again."""
         self.failures.clear()
         self.streak.clear()
 
-    def _fold(self, entry: Entry) -> None:
+    def _fold(self, entry: Entry, floor: int) -> None:
         outcome = entry.outcome
         if entry.use.waits:
             return
+        fresh = (entry.twin or entry).position >= floor
         if outcome is None:  # it has not failed, and says nothing of what its tool's outcomes are
             self.unknown.fold(entry)
             self.churn.fold(entry)
@@ -131,8 +141,9 @@ class Rows:
             self.stagnation.fold(entry)
             return
         self.unknown.fold(entry)
-        self.failures.fold(entry)
-        self.streak.fold(entry)
+        if fresh:
+            self.failures.fold(entry)
+            self.streak.fold(entry)
         if not outcome.flags & FAILED:
             self.failing = bool(self.failures.rows)
         self.churn.fold(entry)

@@ -162,7 +162,7 @@ class RunState:
     def _judge(self, entry: Entry, identical: int) -> Verdict:
         use, name = entry.use, entry.signature
         ladder = self._ladder
-        refused = ladder.refused(name) if ladder.held else 0
+        refused = ladder.refused(name)
         finding, breaks = self._evidence.find(use, name, identical, refused)
         if finding is None and not ladder.held:
             return use.allow
@@ -178,7 +178,11 @@ class RunState:
             if finding.detector in ONE_REFUSAL:
                 held = ladder.held.get(finding.key)
             if held is None:
-                held = ladder.hold(finding, self._evidence.log, self._evidence.rows.unknown.missing)
+                evidence = self._evidence
+                rows = evidence.rows.settled(evidence.log.floor)
+                held = ladder.hold(finding, evidence.log, rows.unknown.missing)
+                if entry.twin is not None and entry.twin.shared is not None:
+                    held.expected[name] = entry.twin.shared
                 return self._refuse(held, use, name)
         if held is None:
             return self._say(finding, "warn", use)
@@ -242,9 +246,9 @@ class RunState:
         self.compared = fingerprint = outcome.fingerprint
         group = entry.twin or entry
         ladder = self._ladder
-        if ladder.refusals:
+        if ladder.refusals and not use.waits:
             self._count_fresh(group, outcome)
-        if ladder.held:
+        if ladder.busy:
             last = self._evidence.log.outcome(entry.signature)
             ladder.completed(entry, outcome, last, self._settings.warning_threshold)
         if group.shared is None:
@@ -255,7 +259,9 @@ class RunState:
             self._evidence.settle(group, group.shared, outcome)
         if use.kind == "write" and not outcome.flags & FAILED:
             self._written(entry.signature)
-        if self._guard.idle or self._guard.left:
+        if use.waits:
+            self._guard.idle = 0
+        elif self._guard.idle or self._guard.left:
             finding = self._guard.observe(entry, fingerprint, self._settings.post_compaction_window)
             if finding is not None:
                 return self._abort(finding, use, "compaction_loop_persisted")

@@ -71,7 +71,8 @@ def _loop(trace: Trace, ledger: _Ledger, finding: Finding, refused_call_limit: i
     members = sorted(finding.calls)
     verdict = finding.strongest
     detectors = ordered(finding.detectors)
-    first, last = (members[0], members[-1]) if members else (-1, -1)
+    first, last = (members[0], members[-1]) if members else (finding.begun, finding.begun)
+    inside = range(first + 1, last + 1) if members else range(first + 1, first + 2)
     blocked = finding.firsts.get(2)
     pattern, steps, more = _steps(trace, finding, members)
     return Loop(
@@ -89,7 +90,7 @@ def _loop(trace: Trace, ledger: _Ledger, finding: Finding, refused_call_limit: i
         first=_ref(trace, first),
         last=_ref(trace, last),
         same_results=_same_results(trace, members, pattern),
-        compactions=sum(first < number <= last for number in trace.compactions),
+        compactions=sum(number in inside for number in trace.compactions),
         warned=_ref_or_none(trace, finding.firsts.get(1)),
         blocked=_ref_or_none(trace, blocked),
         aborted=_ref_or_none(trace, finding.firsts.get(3)),

@@ -101,20 +101,17 @@ class Findings:
         self._trace = trace
         self._found: dict[tuple[int, str], Finding] = {}
 
-    def note(self, verdict: Verdict, index: int, *, call: bool) -> Finding | None:
+    def note(self, verdict: Verdict, index: int, *, call: bool) -> None:
         """Fold one verdict in.
 
         Args:
             verdict: A verdict with a detector.
             index: The call it is about; -1 if there was no call before a compaction.
             call: Whether it was given on a call, not on an outcome or a compaction.
-
-        Returns:
-            The finding if it is new or grew heavier, else `None`.
         """
         detector, weight = verdict.detector, weigh(verdict)
         if detector is None or not weight:
-            return None
+            return
         trace = self._trace
         run = trace.run[index] if index >= 0 else -1
         where = (run, verdict.key or detector)
@@ -131,9 +128,7 @@ class Findings:
         if index >= 0:
             trace.weight[index] = max(trace.weight[index], weight)
             self._members(finding, verdict, index, call=call)
-        heavier = weight not in finding.firsts and weight > max(finding.firsts, default=0)
         finding.firsts.setdefault(weight, index)
-        return finding if heavier else None
 
     def loops(self) -> list[Finding]:
         """The findings, those that describe mostly the same calls joined, in order of their first verdict."""
@@ -153,6 +148,8 @@ class Findings:
         run, turn = trace.run[index], trace.turn[index]
         counted = -1
         for place in range(index - 1, floor, -1):
+            if left <= 0 and trace.turn[place] != counted:
+                break
             if trace.run[place] != run:
                 continue
             same = trace.signature[place] == signature
@@ -162,11 +159,8 @@ class Findings:
                 if same:
                     calls.add(place)
                 continue
-            again = trace.turn[place] == counted and (same or by_turn)
-            if not again:
+            if trace.turn[place] != counted or not (same or by_turn):
                 left -= 1
-                if left < 0:
-                    break
             counted = trace.turn[place]
             calls.add(place)
         finding.latest = max(finding.latest, index)

@@ -72,16 +72,26 @@ kinds and 0.6 for three, a name in camel case stays below 0.4."""
 
 _HARMFUL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
+    "\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
 )
+_SPACES: Final = "\xa0\u3000"
 _WRITTEN_OUT: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def clean(text: str, limit: int = 200) -> str:
     """The text on one line with every harmful character written out, cut to `limit` characters."""
-    cut = text[:limit]
-    shown = _HARMFUL.sub(lambda match: _WRITTEN_OUT.get(match[0], f"\\u{{{ord(match[0]):x}}}"), cut)
+    shown = _HARMFUL.sub(_written_out, text[:limit])
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() or char in _SPACES else _code(char) for char in shown)
     return _cut(shown, limit) if len(text) <= limit else _cut(shown + "…", limit)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    return _WRITTEN_OUT.get(match[0]) or _code(match[0])
+
+
+def _code(char: str) -> str:
+    return f"\\u{{{ord(char):x}}}"
 
 
 def mask(text: str) -> str:

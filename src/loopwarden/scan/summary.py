@@ -245,7 +245,7 @@ class Report:
     """A whole scan.
 
     Attributes:
-        files: In the order in which they were given, those that could not be read included.
+        files: In the order in which they were given, those without any known format at the end.
         config: Where the configuration came from, for people.
         config_warnings: What was repaired in it.
         since: Runs whose last event is older (seconds since the epoch) were left out; `None`: none were.

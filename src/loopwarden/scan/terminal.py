@@ -122,7 +122,8 @@ def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) 
     if loop.after_block is not None and loop.warned is not None:
         after += f"; after the refusal: {words.spend(loop.after_block)}"
     _line(console, after, indent=3)
-    _line(console, f"run {run.title} in {file.path}", "dim", indent=3)
+    where = f"in {file.path}" if run.title == file.path else f"run {run.title} in {file.path}"
+    _line(console, where, "dim", indent=3)
 
 
 def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:

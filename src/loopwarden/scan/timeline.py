@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Iterable, Iterator
 
     from loopwarden.scan.summary import Run
+
+_Kind = TypeVar("_Kind")
 
 WIDTH: Final = 1000
 """Most marks of a strip; of longer runs each mark stands for several calls."""
@@ -119,12 +123,11 @@ def svg(strip_: Strip, label: str, *, small: bool = False) -> str:
     """
     shapes: defaultdict[str, list[str]] = defaultdict(list)
     height = 10 if small else 12
-    place = 0
-    for kind, length, weight in strip_.pieces:
-        shapes[strip_.colours[kind]].append(f"M{place} 0h{length}v{height}h-{length}z")
+    for place, length, colour in _joined((length, strip_.colours[kind]) for kind, length, _ in strip_.pieces):
+        shapes[colour].append(f"M{place} 0h{length}v{height}h-{length}z")
+    for place, length, weight in _joined((length, weight) for _, length, weight in strip_.pieces):
         if weight and not small:
             shapes[f"w{weight}"].append(f"M{place} 13h{length}v4h-{length}z")
-        place += length
     if not small:
         for first, end, _ in strip_.spans:
             shapes["span"].append(f"M{first} 18.5h{end - first}v1.5h-{end - first}z")
@@ -138,3 +141,12 @@ def svg(strip_: Strip, label: str, *, small: bool = False) -> str:
         f'<svg class="{kind_class}" viewBox="{box}" preserveAspectRatio="none" role="img"'
         f' aria-label="{label}" shape-rendering="crispEdges">{paths}</svg>'
     )
+
+
+def _joined(parts: Iterable[tuple[int, _Kind]]) -> Iterator[tuple[int, int, _Kind]]:
+    """Place, length and kind of parts that follow each other, equal neighbours as one."""
+    place = 0
+    for kind, group in groupby(parts, key=itemgetter(1)):
+        length = sum(size for size, _ in group)
+        yield place, length, kind
+        place += length

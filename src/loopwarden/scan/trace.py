@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 RECENT: Final = 64
 """Calls whose arguments are held: one lap of the longest cycle that is looked for."""
 
+_FAR: Final = 1e12
+"""Seconds and dollars from here on are no real ones."""
+
+_MANY: Final = 10**12
+"""Most tokens of a reply that are believed."""
+
 _HEAVY_TEXT: Final = 16_384
 _HEAVY_PARTS: Final = 64
+_KEPT_TEXT: Final = 1024  # more than is looked at when it is shown
 
 
 class Shown(str):
@@ -109,7 +116,7 @@ class Trace:
         self.result.append(0)
         self.weight.append(0)
         at = event.at
-        if at is None:
+        if at is None or not -_FAR < at < _FAR:
             self.at.append(nan)
             self.seconds.append(0.0)
         else:
@@ -127,13 +134,13 @@ class Trace:
         index = self._open.pop((run, call_id), None)
         if index is not None:
             self.result[index] = result or 1
-            if at is not None:
+            if at is not None and -_FAR < at < _FAR:
                 self.seconds[index] += self._pass(at)
         return index
 
     def pause(self, at: float | None) -> None:
         """Time up to `at` went by without the agent, as before a person's message."""
-        if at is not None:
+        if at is not None and -_FAR < at < _FAR:
             self._pass(at)
 
     def retract(self, run: str | None, call_ids: tuple[str, ...]) -> None:
@@ -142,9 +149,14 @@ class Trace:
             self._open.pop((run, call_id), None)
 
     def spent(self, input_tokens: int, output_tokens: int, cost: float | None) -> None:
-        """A reply is complete: it asked for every call since the reply before it."""
+        """A reply is complete: it asked for every call since the reply before it.
+
+        Numbers that no reply can have count as the nearest possible one, money as unknown.
+        """
         end = len(self.weight)
-        self.replies.append(Reply(self._reply_start, end, input_tokens, output_tokens, cost))
+        read, written = min(max(input_tokens, 0), _MANY), min(max(output_tokens, 0), _MANY)
+        paid = cost if cost is not None and 0 <= cost < _FAR else None
+        self.replies.append(Reply(self._reply_start, end, read, written, paid))
         self._reply_start = end
 
     def recent_arguments(self) -> dict[int, object]:
@@ -160,17 +172,22 @@ class Trace:
 
 
 def _light(arguments: object) -> object:
-    """The arguments themselves, or what may be shown of them if they are large."""
-    if isinstance(arguments, dict):
+    """The arguments themselves, or as much of them as may be shown if they are large."""
+    if isinstance(arguments, dict) and len(arguments) <= _HEAVY_PARTS:
+        long = False
         for value in arguments.values():
-            if (type(value) is str and len(value) > _HEAVY_TEXT) or (
-                isinstance(value, dict | list) and _parts(value, _HEAVY_PARTS) <= 0
-            ):
+            if type(value) is str:
+                long = long or len(value) > _HEAVY_TEXT
+            elif isinstance(value, dict | list) and _parts(value, _HEAVY_PARTS) <= 0:
                 return Shown(shorten(arguments))
-        return arguments if len(arguments) <= _HEAVY_PARTS else Shown(shorten(arguments))
-    if (isinstance(arguments, str) and len(arguments) > _HEAVY_TEXT) or isinstance(arguments, list):
-        return Shown(shorten(arguments))
-    return arguments
+        if not long:
+            return arguments
+        return {
+            name: value[:_KEPT_TEXT] if type(value) is str else value for name, value in arguments.items()
+        }
+    if isinstance(arguments, str):
+        return arguments[:_KEPT_TEXT]
+    return Shown(shorten(arguments)) if isinstance(arguments, dict | list) else arguments
 
 
 def _parts(value: object, left: int) -> int:

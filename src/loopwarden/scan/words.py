@@ -69,6 +69,8 @@ def moment(at: float | None) -> str:
 
 def place(ref: CallRef) -> str:
     """`call 12 (2026-01-02 03:04:05)`."""
+    if ref.number == 0:
+        return "before the first call"
     when = moment(ref.at)
     return f"call {ref.number:,}" + (f" ({when})" if when else "")
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import elements, mapping, money, shares, word
-from loopwarden.transcripts.model import Spent
 from loopwarden.transcripts.outline import outline
 from loopwarden.transcripts.shape import arguments, count, seconds, text_of, tool_result
 from loopwarden.transcripts.stream import Stream, StreamNames
@@ -93,7 +92,7 @@ def _trajectory(
 ) -> Iterator[Item]:
     agent = mapping(trajectory.get("agent"))
     yield stream.start(
-        word(trajectory.get("session_id")) or stream.id,
+        trajectory.get("session_id"),
         parent=parent,
         agent=word(agent.get("name")),
         model=word(agent.get("model_name")),
@@ -130,7 +129,7 @@ def _trajectory(
             yield from stream.result(given, tool_result(content), at=at)
         if place in spent:
             tokens_in, tokens_out, cost = spent[place]
-            yield Spent(stream=stream.id, input_tokens=tokens_in, output_tokens=tokens_out, cost=cost, at=at)
+            yield from stream.spent(tokens_in, tokens_out, cost, at)
     stream.finish()
 
 

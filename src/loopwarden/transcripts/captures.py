@@ -22,7 +22,7 @@ from loopwarden.transcripts.messages import Exchange
 from loopwarden.transcripts.shape import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from loopwarden.transcripts.messages import Message, Reply
     from loopwarden.transcripts.model import Item, ReadNotes
@@ -176,7 +176,9 @@ def _answer(dialect: Dialect, value: Any) -> dict[str, Any] | list[Any] | None:
     return found
 
 
-def _body(value: Any, wanted: Any, depth: int = 0) -> dict[str, Any] | list[Any] | None:
+def _body(
+    value: Any, wanted: Callable[[dict[str, Any]], bool], depth: int = 0
+) -> dict[str, Any] | list[Any] | None:
     """The first body of the wanted kind in the wrappers that recorders put around it."""
     if depth > _MAX_NESTING:
         return None

@@ -8,20 +8,18 @@ specification; where it is unclear, more is kept rather than less.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.events import Compaction, Outcome, ToolCall, UserMessage
+from loopwarden.transcripts.claude_code_copies import Copies
 from loopwarden.transcripts.claude_code_graph import abandoned, is_tool_result
-from loopwarden.transcripts.fields import elements, headline, mapping, money, word
-from loopwarden.transcripts.model import Recorded, Spent, StreamStart
-from loopwarden.transcripts.pairing import Pairing
+from loopwarden.transcripts.fields import elements, mapping, money, whole, word
 from loopwarden.transcripts.shape import command_result, count, seconds, text_of, tool_result
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from loopwarden.transcripts.model import Item, ReadNotes
+    from loopwarden.transcripts.model import Item, ReadNotes, StreamStart
     from loopwarden.transcripts.source import Source
 
 SILENT_TYPES = frozenset({
@@ -55,6 +53,7 @@ class ClaudeCodeReader:
         """See `Reader.read`."""
         source.keep()
         dead, records = abandoned(source)
+        copies = Copies(source)
         session = _File(source.label, notes)
         for place, (line, record) in enumerate(source.records(notes)):
             if place >= records:
@@ -62,6 +61,8 @@ class ClaudeCodeReader:
                 break
             if place in dead:
                 notes.add("abandoned_branch", line)
+            elif record in copies:
+                notes.add("copied_history", line)
             else:
                 yield from session.items(record, line)
         yield from session.finish()
@@ -86,20 +87,40 @@ def _typical(record: dict[str, Any]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Stream:
-    """One agent of the file."""
+class _Agent(Stream):
+    """The stream of one agent of the file, with what is not told yet."""
 
-    id: str
-    is_main: bool
-    pairing: Pairing
-    shells: dict[str, str] = field(default_factory=dict)  # open call of a shell tool -> its tool
-    reply: str | None = None  # message id whose usage waits for the reply to end
-    usage: dict[str, Any] = field(default_factory=dict)
-    usage_at: float | None = None
-    paid: set[str] = field(default_factory=set)  # message ids whose usage was given
-    cost: float = 0.0  # given so far
-    compacted: bool = False  # the last record was a compaction
+    def __init__(self, key: str, notes: ReadNotes, *, is_main: bool) -> None:
+        super().__init__(key, notes)
+        self.is_main = is_main
+        self.reply: str | None = None  # message id whose usage waits for the reply to end
+        self.usage: dict[str, Any] = {}
+        self.usage_at: float | None = None
+        self.paid: set[str] = set()  # message ids whose usage was given
+        self.cost = 0.0  # given so far
+        self.compacted = False  # the last record was a compaction
+
+    def end_reply(self) -> Iterable[Item]:
+        """What the last reply cost, once for all of its records."""
+        reply, usage = self.reply, self.usage
+        self.reply, self.usage = None, {}
+        if reply is None or reply in self.paid:
+            return ()
+        self.paid.add(reply)
+        fields = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        read, written = sum(count(usage.get(name)) for name in fields), count(usage.get("output_tokens"))
+        return self.spent(read, written, at=self.usage_at)
+
+    def price(self, cost: object, at: float | None, *, total: bool) -> Iterable[Item]:
+        """Money that a record names, for the session so far (`total`) or for itself."""
+        cost = money(cost)
+        if cost is None:
+            return ()
+        new = cost - self.cost if total else cost
+        if new <= 0:
+            return ()
+        self.cost += new
+        return self.spent(cost=new, at=at)
 
 
 class _File:
@@ -108,7 +129,7 @@ class _File:
     def __init__(self, label: str, notes: ReadNotes) -> None:
         self._label = label
         self._notes = notes
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, _Agent] = {}
         self._stream_of: dict[str, str] = {}  # uuid -> stream; the uuids seen
         self._calls: set[tuple[str, str | None]] = set()  # (message id, call id) seen
         self._turns = 0
@@ -140,19 +161,19 @@ class _File:
         elif kind == "user" and isinstance(message, dict):
             yield from self._user(stream, record, message, at, line)
         elif kind == "system" and record.get("subtype") == "compact_boundary":
-            yield from self._spent(stream)
-            yield Recorded(stream.id, Compaction(at=at))
+            yield from stream.end_reply()
+            yield stream.compaction(at)
             stream.compacted = True
         elif kind == "result":
-            yield from self._spent(stream)
-            yield from _price(stream, record.get("total_cost_usd"), at)
+            yield from stream.end_reply()
+            yield from stream.price(record.get("total_cost_usd"), at, total=True)
 
     def finish(self) -> Iterator[Item]:
         if not self._streams:
-            yield self._place({})[1] or StreamStart(stream="session", title=self._label)
+            yield Stream("session", self._notes).start(self._label)
         for stream in self._streams.values():
-            yield from self._spent(stream)
-            stream.pairing.finish()
+            yield from stream.end_reply()
+            stream.finish()
 
     def _place(self, record: dict[str, Any]) -> tuple[str, StreamStart | None]:
         """The stream that a record belongs to, with its start if it is new.
@@ -177,24 +198,19 @@ class _File:
             key, starter = session, None
         if key in self._streams:
             return key, None
-        self._streams[key] = _Stream(id=key, is_main=starter is None, pairing=Pairing(self._notes))
+        stream = self._streams[key] = _Agent(key, self._notes, is_main=starter is None)
         model = mapping(record.get("message")).get("model") or record.get("model")
-        return key, StreamStart(
-            stream=key,
-            title=headline(key if key != "session" else self._label),
-            parent=starter,
-            model=word(model),
-        )
+        return key, stream.start(key if key != "session" else self._label, parent=starter, model=word(model))
 
     def _reply(
-        self, stream: _Stream, record: dict[str, Any], message: dict[str, Any], at: float | None, line: int
+        self, stream: _Agent, record: dict[str, Any], message: dict[str, Any], at: float | None, line: int
     ) -> Iterator[Item]:
         identity = word(message.get("id"))
         if identity is None:
             self._turns += 1
             identity = f"reply {self._turns}"
         if identity != stream.reply:
-            yield from self._spent(stream)
+            yield from stream.end_reply()
             stream.reply = identity
         usage = message.get("usage")
         if isinstance(usage, dict):
@@ -211,66 +227,37 @@ class _File:
                 self._notes.add("copied_history", line)
                 continue
             self._calls.add((identity, given))
-            call_id = stream.pairing.call(given, tool, line)
-            if tool in SHELLS or tool in POLLS:
-                stream.shells[call_id] = tool
-            call = ToolCall(tool=tool, arguments=part.get("input"), call_id=call_id, turn_id=identity, at=at)
-            yield Recorded(stream.id, call)
+            yield stream.call(tool, part.get("input"), given=given, turn=identity, at=at, line=line)
         yield from self._results(stream, record, content, at, line)
-        yield from _price(stream, record.get("costUSD"), at, total=False)
+        yield from stream.price(record.get("costUSD"), at, total=False)
 
     def _user(
-        self, stream: _Stream, record: dict[str, Any], message: dict[str, Any], at: float | None, line: int
+        self, stream: _Agent, record: dict[str, Any], message: dict[str, Any], at: float | None, line: int
     ) -> Iterator[Item]:
         content = message.get("content")
         if record.get("isCompactSummary") is True:
             if not stream.compacted:  # older versions write no boundary
-                yield from self._spent(stream)
-                yield Recorded(stream.id, Compaction(at=at))
+                yield from stream.end_reply()
+                yield stream.compaction(at)
             stream.compacted = True
         elif is_tool_result(content):
             yield from self._results(stream, record, content, at, line)
         elif stream.is_main and record.get("isMeta") is not True:
             text = text_of(content)
             if content and not text.startswith(NOT_FROM_A_PERSON):
-                yield from self._spent(stream)
-                yield Recorded(stream.id, UserMessage(at=at))
+                yield from stream.end_reply()
+                yield stream.user(at)
 
     def _results(
-        self, stream: _Stream, record: dict[str, Any], content: object, at: float | None, line: int
+        self, stream: _Agent, record: dict[str, Any], content: object, at: float | None, line: int
     ) -> Iterator[Item]:
         for part in map(mapping, elements(content)):
             if not str(part.get("type")).endswith("tool_result"):
                 continue
-            call_id = stream.pairing.result(part.get("tool_use_id"), None, line)
-            if call_id is None:
-                continue
-            tool = stream.shells.pop(call_id, None)
+            given = part.get("tool_use_id")
             structured = record.get("toolUseResult", record.get("tool_use_result"))
-            yield Recorded(stream.id, Outcome(call_id=call_id, result=_result(part, tool, structured), at=at))
-
-    def _spent(self, stream: _Stream) -> Iterator[Spent]:
-        """What the last reply cost, once for all of its records."""
-        reply, usage = stream.reply, stream.usage
-        stream.reply, stream.usage = None, {}
-        if reply is None or reply in stream.paid:
-            return
-        stream.paid.add(reply)
-        fields = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        read, written = sum(count(usage.get(name)) for name in fields), count(usage.get("output_tokens"))
-        if read or written:
-            yield Spent(stream=stream.id, input_tokens=read, output_tokens=written, at=stream.usage_at)
-
-
-def _price(stream: _Stream, cost: object, at: float | None, *, total: bool = True) -> Iterator[Spent]:
-    """Money that a record names, for the session so far (`total`) or for itself."""
-    cost = money(cost)
-    if cost is None:
-        return
-    new = cost - stream.cost if total else cost
-    if new > 0:
-        stream.cost += new
-        yield Spent(stream=stream.id, cost=new, at=at)
+            result = _result(part, stream.tool_of(given), structured)
+            yield from stream.result(given, result, at=at, line=line)
 
 
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,10})(?:\n|$)")
@@ -278,7 +265,7 @@ _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,10})(?:\n|$)")
 
 def _result(part: dict[str, Any], tool: str | None, structured: object) -> dict[str, Any]:
     content, failed = part.get("content"), part.get("is_error") is True
-    if tool is None:
+    if tool not in SHELLS and tool not in POLLS:
         return tool_result(content if content is not None else [], is_error=failed)
     text = text_of(content)
     if (
@@ -288,10 +275,9 @@ def _result(part: dict[str, Any], tool: str | None, structured: object) -> dict[
     ):
         stderr = structured.get("stderr")
         streams = (structured["stdout"], stderr if isinstance(stderr, str) else "")
-        code = structured.get("exitCode")
         return command_result(
             "\n".join(output for output in streams if output),
-            exit_code=code if isinstance(code, int) else None,
+            exit_code=whole(structured.get("exitCode")),
             running=structured.get("status") == "running" or bool(structured.get("backgroundTaskId")),
             is_error=failed,
         )

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.events import Compaction, Outcome, ToolCall, UserMessage
 from loopwarden.transcripts.codex_output import result
-from loopwarden.transcripts.fields import headline, mapping, word
-from loopwarden.transcripts.model import ReadNotes, Recorded, Spent, StreamStart
-from loopwarden.transcripts.pairing import Pairing
+from loopwarden.transcripts.fields import mapping, word
+from loopwarden.transcripts.model import ReadNotes
 from loopwarden.transcripts.shape import arguments, count, seconds, text_of
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from loopwarden.transcripts.model import Item
     from loopwarden.transcripts.source import Source
@@ -29,6 +28,10 @@ BARE_TYPES = frozenset({
     "tool_search_output", "image_generation_call", "ghost_snapshot", "compaction", "other",
 })  # fmt: skip
 """Items of a model's history; the oldest files have them without a wrapper."""
+
+CALLS = frozenset({
+    "function_call", "custom_tool_call", "local_shell_call", "tool_search_call", "web_search_call",
+})  # fmt: skip
 
 NOT_FROM_A_PERSON = ("<", "# AGENTS.md", "# Context from my IDE")
 """How user messages begin that the program wrote itself (`<environment_context>` and the like)."""
@@ -128,15 +131,13 @@ class _Rollout:
     def __init__(self, label: str, notes: ReadNotes) -> None:
         self._label = label
         self._notes = notes
-        self._pairing = Pairing(notes)
         self._head: dict[str, Any] | None = None
-        self._stream = ""
+        self._stream: Stream | None = None  # none before it has begun
         self._model: str | None = None
         self._person = True  # user messages are a person's
         self._said: str | None = None  # the user message given last, until something else comes
         self._turn = 0
         self._turn_over = True  # the next call belongs to a new reply
-        self._tools: dict[str, str] = {}  # open calls
         self._total = (0, 0)  # tokens so far: read, written
 
     def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
@@ -158,32 +159,31 @@ class _Rollout:
             self._more_tokens(payload)
 
     def finish(self) -> Iterator[Item]:
-        yield from self._start()
-        self._pairing.finish()
+        stream = yield from self._begun()
+        stream.finish()
 
-    def _start(self) -> Iterator[Item]:
-        """The stream's start, once, as late as possible: the model is named after the head."""
-        if self._stream:
-            return
-        head = self._head or {}
-        identity = word(head.get("id"))
-        self._stream = identity or "session"
-        parent, side = _parent(head)
-        yield StreamStart(
-            stream=self._stream,
-            title=headline(identity or self._label),
-            parent=parent if side else None,
-            agent=word(head.get("agent_nickname")) or word(head.get("agent_role")),
-            model=self._model,
-        )
+    def _begun(self) -> Generator[Item, None, Stream]:
+        """The stream, after its start, which comes as late as possible: the model is named after the head."""
+        if self._stream is None:
+            head = self._head or {}
+            identity = word(head.get("id"))
+            self._stream = Stream(identity or "session", self._notes)
+            parent, side = _parent(head)
+            yield self._stream.start(
+                identity or self._label,
+                parent=parent if side else None,
+                agent=word(head.get("agent_nickname")) or word(head.get("agent_role")),
+                model=self._model,
+            )
+        return self._stream
 
     def _wrapped(self, kind: str, payload: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
         if kind == "response_item":
             yield from self._response_item(payload, at, line)
         elif kind == "compacted":
-            yield from self._start()
+            stream = yield from self._begun()
             self._turn_over = True
-            yield Recorded(self._stream, Compaction(at=at))
+            yield stream.compaction(at)
         elif kind == "session_meta" and self._head is None:
             self._head = payload
             self._person = not _parent(payload)[1]
@@ -195,48 +195,36 @@ class _Rollout:
             self._turn_over = True
             read, written = self._more_tokens(payload)
             if read or written:
-                yield from self._start()
-                yield Spent(stream=self._stream, input_tokens=read, output_tokens=written, at=at)
+                stream = yield from self._begun()
+                yield from stream.spent(read, written, at=at)
 
     def _response_item(self, item: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
-        kind = item.get("type")
+        kind = word(item.get("type"))
         if kind == "message":
             if item.get("role") == "user":
                 yield from self._user(text_of(item.get("content")), at)
-        elif kind in ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call"):
+        elif kind in CALLS:
             yield from self._call(item, at, line)
-        elif kind == "web_search_call":  # runs at the model's side; its result is not written
-            yield from self._start()
-            self._begin_call()
-            call_id = f"web search {line}"
-            yield Recorded(
-                self._stream,
-                ToolCall(
-                    tool="web_search",
-                    arguments=item.get("action"),
-                    call_id=call_id,
-                    turn_id=f"reply {self._turn}",
-                    at=at,
-                ),
-            )
         elif kind in ("function_call_output", "custom_tool_call_output", "tool_search_output"):
             self._turn_over = True
             self._said = None
-            call_id_or_none = self._pairing.result(item.get("call_id"), None, line)
-            if call_id_or_none is not None:
-                tool = self._tools.pop(call_id_or_none, "")
-                output = item.get("tools") if kind == "tool_search_output" else item.get("output")
-                outcome = Outcome(call_id=call_id_or_none, result=result(output, tool), at=at)
-                yield Recorded(self._stream, outcome)
+            stream = yield from self._begun()
+            given = item.get("call_id")
+            output = item.get("tools") if kind == "tool_search_output" else item.get("output")
+            tool = stream.tool_of(given) or ""
+            yield from stream.result(given, result(output, tool), at=at, line=line)
 
     def _call(self, item: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
         kind, tool = item.get("type"), item.get("name")
+        asked = arguments(item.get("arguments"))
         if kind == "local_shell_call":
-            tool, given = "local_shell", item.get("action")
+            tool, asked = "local_shell", item.get("action")
+        elif kind == "web_search_call":  # runs at the model's side; its result is not written
+            tool, asked = "web_search", item.get("action")
         elif kind == "tool_search_call":
-            tool, given = "tool_search", arguments(item.get("arguments"))
-        else:
-            given = item.get("input") if kind == "custom_tool_call" else arguments(item.get("arguments"))
+            tool = "tool_search"
+        elif kind == "custom_tool_call":
+            asked = item.get("input")
         tool = word(tool)
         if tool is None:
             self._notes.add("bad_line", line)
@@ -244,21 +232,14 @@ class _Rollout:
         space = item.get("namespace")
         if isinstance(space, str) and space.startswith("mcp__"):
             tool = f"{space.removesuffix('__')}__{tool}"
-        yield from self._start()
-        self._begin_call()
-        call_id = self._pairing.call(item.get("call_id") or item.get("id"), tool, line)
-        self._tools[call_id] = tool
-        turn = f"reply {self._turn}"
-        yield Recorded(
-            self._stream, ToolCall(tool=tool, arguments=given, call_id=call_id, turn_id=turn, at=at)
-        )
-
-    def _begin_call(self) -> None:
-        """Calls that follow each other before any result or token count are those of one reply."""
+        stream = yield from self._begun()
         self._said = None
-        if self._turn_over:
+        if self._turn_over:  # calls before any result or token count are those of one reply
             self._turn += 1
             self._turn_over = False
+        given = item.get("call_id") or item.get("id")
+        turn, local = f"reply {self._turn}", kind != "web_search_call"
+        yield stream.call(tool, asked, given=given, turn=turn, at=at, line=line, answered=local)
 
     def _user(self, message: object, at: float | None) -> Iterator[Item]:
         """A user message, which the file has twice: as an event and as an item of the history."""
@@ -266,10 +247,10 @@ class _Rollout:
             return
         if message.lstrip().startswith(NOT_FROM_A_PERSON):
             return
-        yield from self._start()
+        stream = yield from self._begun()
         self._said = message
         self._turn_over = True
-        yield Recorded(self._stream, UserMessage(at=at))
+        yield stream.user(at)
 
     def _more_tokens(self, payload: dict[str, Any]) -> tuple[int, int]:
         """Tokens read and written since the last count; the events repeat, so the totals are compared."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from loopwarden.transcripts.fields import whole
 from loopwarden.transcripts.shape import command_result, text_of, tool_result
 
 SHELLS = frozenset({"shell", "shell_command", "exec_command", "local_shell", "container.exec", "write_stdin"})
@@ -65,8 +66,7 @@ def _from_json(text: str) -> tuple[str, int | None]:
             return text, None
         metadata = value.get("metadata")
         if isinstance(value.get("output"), str) and isinstance(metadata, dict):
-            code = metadata.get("exit_code")
-            return value["output"], code if isinstance(code, int) else None
+            return value["output"], whole(metadata.get("exit_code"))
     return text, None
 
 

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.registry import by_name, detect
+from loopwarden.transcripts.side_files import is_side_file
 from loopwarden.transcripts.source import DEFAULT_LIMITS, Limits, Source
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ LOOKED_AT = frozenset({
 """Endings of the files in a folder whose content is looked at; others are passed over."""
 
 EXPECTED = frozenset({".jsonl", ".ndjson", ".json", ".gz", ".eval", ".traj"})
-"""Those of them that are named if they are of no known format."""
+"""Those of them that are named if they are of no known format, unless they are known side files."""
 
 PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
 """Folders within a folder that hold no recorded runs."""
@@ -208,13 +209,17 @@ class _Search:
             return
         if reader is not None:
             yield Candidate(source=source, reader=reader, size=size, modified=modified)
-        elif named or (source.path is not None and source.path.suffix.lower() in EXPECTED):
+        elif named or (_is_expected(source) and not is_side_file(source)):
             empty = not source.head.strip()
             yield Skipped(
                 label=source.label,
                 why="empty" if empty else "unknown_format",
                 detail="there is nothing in it" if empty else "no known format of recorded runs",
             )
+
+
+def _is_expected(source: Source) -> bool:
+    return source.path is not None and source.path.suffix.lower() in EXPECTED
 
 
 def _reason(error: OSError | TranscriptError) -> str:

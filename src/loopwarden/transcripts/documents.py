@@ -6,6 +6,7 @@ a format can be told by structure and not by luck.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +25,8 @@ Container: TypeAlias = "dict[str, Any] | list[Any]"
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _TOKEN = re.compile(rb'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+)', re.DOTALL)
+_DECODER = json.JSONDecoder()
+_MAX_NESTING = 1024
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
 
@@ -34,8 +37,7 @@ def containers(source: Source, notes: ReadNotes) -> Iterator[tuple[int, Containe
         TranscriptError: The file can't be read, or is one document that is no JSON object or array.
     """
     if _has_lines(source):
-        for number, line in source.lines(notes):
-            yield from _on_line(number, line, notes)
+        yield from source.values(notes, dict | list)
         return
     value = source.document()
     if not isinstance(value, dict | list):
@@ -49,6 +51,17 @@ def opening(source: Source) -> Any:
         return None
     first = source.first
     return first if first is not None else _closed(source.head[:HEAD_BYTES].lstrip(_BLANK))
+
+
+def first_element(head: bytes) -> Any:
+    """The first element of the JSON array that `head` begins; `None` if it is no array or the head ends."""
+    start = head.lstrip(_BLANK)
+    if not start.startswith(b"["):
+        return None
+    try:
+        return _DECODER.raw_decode(start[1:].lstrip().decode(errors="replace"))[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def _has_lines(source: Source) -> bool:
@@ -66,37 +79,24 @@ def _is_container(line: bytes) -> bool:
     return bool(values) and isinstance(values[0], dict | list)
 
 
-def _on_line(number: int, line: bytes, notes: ReadNotes) -> Iterator[tuple[int, Container]]:
-    values, fault = parse_line(line)
-    if fault is not None:
-        notes.add(fault, number)
-    if len(values) > 1:
-        notes.add("two_on_a_line", number)
-    for value in values:
-        if isinstance(value, dict | list):
-            yield number, value
-        else:
-            notes.add("bad_line", number)
-
-
 def _closed(head: bytes) -> Any:
     """The value that `head` begins, cut after its last whole part and closed."""
-    open_brackets: list[bytes] = []
+    closing = b""  # what closes all that is open, the innermost first
     good: tuple[int, bytes] | None = None
     position = 0
-    while match := _TOKEN.match(head, position):
+    while (match := _TOKEN.match(head, position)) and len(closing) <= _MAX_NESTING:
         token = match[1]
         position = match.end()
         if token in _CLOSING:
-            open_brackets.append(_CLOSING[token])
+            closing = _CLOSING[token] + closing
         elif token in {b"}", b"]"}:
-            if not open_brackets or open_brackets.pop() != token:
+            if closing[:1] != token:
                 return None
+            closing = closing[1:]
         elif token != b",":
             continue
-        cut = match.start(1) if token == b"," else position
-        good = (cut, b"".join(reversed(open_brackets)))
-        if not open_brackets:
+        good = (match.start(1) if token == b"," else position, closing)
+        if not closing:
             break
     if good is None:
         return None

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.transcripts.fields import headline, word
+from loopwarden.transcripts.fields import title_of, word
 from loopwarden.transcripts.model import Recorded, StreamStart
 from loopwarden.transcripts.shape import seconds
+from loopwarden.transcripts.source import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ class EventsReader:
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
         streams: dict[str, _Calls] = {}
-        for line, record in source.records(notes):
+        for line, record in source.records(notes, loads=exact):
             kind = word(record.get("type"))
             if kind is None or kind not in FIELDS:
                 notes.add("unknown_record", line)
@@ -58,11 +59,11 @@ class EventsReader:
             stream = name or "main"
             if stream not in streams:
                 streams[stream] = _Calls()
-                yield StreamStart(stream=stream, title=headline(name or source.label))
+                yield StreamStart(stream=stream, title=title_of(name, source.label))
             for event in _events(kind, record, streams[stream], notes, line):
                 yield Recorded(stream, event)
         if not streams:
-            yield StreamStart(stream="main", title=headline(source.label))
+            yield StreamStart(stream="main", title=title_of(source.label))
         for calls in streams.values():
             for _ in calls.open:
                 notes.add("call_without_result")

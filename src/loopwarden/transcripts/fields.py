@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from loopwarden.transcripts.model import ReadNotes
 
 TITLE_LENGTH = 120
 
@@ -18,6 +23,15 @@ def elements(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def numbered(values: Iterable[Any], notes: ReadNotes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a list, with their place from 1; other elements are counted as bad lines."""
+    for place, value in enumerate(values, 1):
+        if isinstance(value, dict):
+            yield place, value
+        else:
+            notes.add("bad_line")
+
+
 def word(value: object) -> str | None:
     """A name or id: a text that is not empty, or a whole number written out; else `None`."""
     if isinstance(value, str):
@@ -25,6 +39,11 @@ def word(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None
+
+
+def whole(value: object) -> int | None:
+    """A whole number, as an exit code; else `None`."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def money(value: object) -> float | None:
@@ -51,6 +70,14 @@ def headline(text: str) -> str:
     line = text.lstrip()[: TITLE_LENGTH * 2].partition("\n")[0]
     line = "".join(letter if letter.isprintable() else " " for letter in printable(line)).strip()
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 3] + "..."
+
+
+def title_of(*candidates: object) -> str:
+    """The first candidate that is a text with something in it, as a title of one line."""
+    for candidate in candidates:
+        if isinstance(candidate, str) and (title := headline(candidate)):
+            return title
+    return "(no name)"
 
 
 def shares(total: int, parts: int) -> list[int]:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts import gemini_content as content
-from loopwarden.transcripts.calls import Calls
-from loopwarden.transcripts.fields import mapping, word
-from loopwarden.transcripts.model import Spent, StreamStart
+from loopwarden.transcripts.documents import first_element
+from loopwarden.transcripts.fields import elements, mapping, numbered, word
 from loopwarden.transcripts.shape import arguments, count, seconds
-from loopwarden.transcripts.untrusted import first_element, kept_records, numbered, title_of
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,7 +89,7 @@ def _replay(source: Source, notes: ReadNotes) -> tuple[dict[str, Any], list[Mess
     """The metadata and the messages that are left after all lines were applied."""
     metadata: dict[str, Any] = {}
     messages: dict[str, Message] = {}
-    for line, record in kept_records(source, notes):
+    for line, record in source.records(notes, kept=True):
         identity = record.get("id")
         if isinstance(record.get("$rewindTo"), str):
             target = record["$rewindTo"] if record["$rewindTo"] in messages else None
@@ -119,84 +118,78 @@ def _chat(
     metadata: dict[str, Any], messages: Iterable[Message], label: str, notes: ReadNotes
 ) -> Iterator[Item]:
     messages = list(messages)
-    stream = word(metadata.get("sessionId")) or "session"
-    yield StreamStart(
-        stream=stream,
-        title=title_of(metadata.get("summary"), metadata.get("sessionId"), label),
+    stream = Stream(word(metadata.get("sessionId")) or "session", notes)
+    yield stream.start(
+        metadata.get("summary"),
+        metadata.get("sessionId"),
+        label,
         agent="Gemini CLI",
         model=next((model for _, message in messages if (model := word(message.get("model")))), None),
     )
-    events = Calls(stream, notes)
     prompt = 0
     for place, (line, message) in enumerate(messages):
         kind = message.get("type")
         at = seconds(message.get("timestamp"))
         if kind == "user":
             if content.has_text(message.get("content")):
-                yield events.user_message(at)
+                yield stream.user(at)
         elif isinstance(kind, str) and kind in REPLY_TYPES:
             tokens = mapping(message.get("tokens"))
             size = count(tokens.get("input"))
             if size and prompt >= COMPACTION_TOKENS and size * 2 < prompt:
-                yield events.compaction(at)
+                yield stream.compaction(at)
             prompt = size or prompt
             turn = word(message.get("id")) or f"message {place + 1}"
-            yield from _reply(events, message, turn, at, notes, line=line)
-            yield from _spent(stream, tokens, at)
+            yield from _reply(stream, message, turn, at, notes, line=line)
+            read = size + count(tokens.get("tool"))
+            written = count(tokens.get("output")) + count(tokens.get("thoughts"))
+            yield from stream.spent(read, written, at=at)
         elif kind not in ("info", "warning", "error"):
             notes.add("unknown_record", line)
-    events.finish()
+    stream.finish()
 
 
 def _reply(
-    events: Calls, message: dict[str, Any], turn: str, at: float | None, notes: ReadNotes, *, line: int | None
+    stream: Stream,
+    message: dict[str, Any],
+    turn: str,
+    at: float | None,
+    notes: ReadNotes,
+    *,
+    line: int | None,
 ) -> Iterator[Item]:
-    for call in message["toolCalls"] if isinstance(message.get("toolCalls"), list) else ():
+    for call in elements(message.get("toolCalls")):
         tool = word(call.get("name")) if isinstance(call, dict) else None
         if tool is None:
             notes.add("bad_line", line)
             continue
-        call_id = word(call.get("id"))
         ended = seconds(call.get("timestamp"))
         began = at if at is None or ended is None else min(at, ended)
-        recorded = events.call(tool, arguments(call.get("args")), call_id, turn_id=turn, at=began, line=line)
+        asked = arguments(call.get("args"))
+        recorded = stream.call(tool, asked, given=call.get("id"), turn=turn, at=began, line=line)
         yield recorded
         if not call.get("result"):
             continue
         status = call.get("status")
         answer = content.result_of(tool, call["result"], failed=status in ("error", "cancelled"))
-        events.hold(recorded, result=answer.result, error=answer.error, at=ended)
-    yield from events.release()
-
-
-def _spent(stream: str, tokens: dict[str, Any], at: float | None) -> Iterator[Item]:
-    read = count(tokens.get("input")) + count(tokens.get("tool"))
-    written = count(tokens.get("output")) + count(tokens.get("thoughts"))
-    if read or written:
-        yield Spent(stream=stream, input_tokens=read, output_tokens=written, at=at)
+        stream.hold(recorded, answer.result, error=answer.error, at=ended)
+    yield from stream.release()
 
 
 def _checkpoint(history: list[Any], label: str, notes: ReadNotes) -> Iterator[Item]:
     """A checkpoint has no ids and no times: results pair by name and order."""
-    stream = "checkpoint"
-    yield StreamStart(stream=stream, title=title_of(label), agent="Gemini CLI")
-    events = Calls(stream, notes)
+    stream = Stream("checkpoint", notes)
+    yield stream.start(label, agent="Gemini CLI")
     for place, entry in numbered(history, notes):
         if entry.get("role") == "model":
-            for call in content.calls(entry):
-                yield events.call(
-                    call["name"],
-                    arguments(call.get("args")),
-                    word(call.get("id")),
-                    turn_id=f"reply {place}",
-                )
+            for tool, call in content.calls(entry):
+                asked = arguments(call.get("args"))
+                yield stream.call(tool, asked, given=call.get("id"), turn=f"reply {place}")
             continue
         if content.has_text(entry):
-            yield events.user_message()
+            yield stream.user()
         for response in content.responses(entry):
             tool = word(response.get("name")) or ""
             answer = content.result_of(tool, [{"functionResponse": response}])
-            yield from events.outcome(
-                word(response.get("id")), tool=tool, result=answer.result, error=answer.error
-            )
-    events.finish()
+            yield from stream.result(response.get("id"), answer.result, error=answer.error, tool=tool)
+    stream.finish()

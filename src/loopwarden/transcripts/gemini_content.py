@@ -49,12 +49,12 @@ def has_text(content: object) -> bool:
     return any(word(part.get("text")) and not part.get("thought") for part in parts(content))
 
 
-def calls(content: object) -> Iterator[dict[str, Any]]:
-    """The function calls among the parts that have a name."""
+def calls(content: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The function calls among the parts that have a name, each after its name."""
     for part in parts(content):
-        call = part.get("functionCall")
-        if isinstance(call, dict) and word(call.get("name")):
-            yield call
+        call = mapping(part.get("functionCall"))
+        if name := word(call.get("name")):
+            yield name, call
 
 
 def responses(content: object) -> Iterator[dict[str, Any]]:

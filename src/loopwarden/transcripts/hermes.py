@@ -14,13 +14,12 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.transcripts.calls import Calls
-from loopwarden.transcripts.fields import elements, mapping, money, word
+from loopwarden.transcripts.chat_calls import chat_calls
+from loopwarden.transcripts.fields import mapping, money, word
 from loopwarden.transcripts.hermes_trajectory import is_trajectory, read_trajectories, result_of
-from loopwarden.transcripts.model import Spent, StreamStart
 from loopwarden.transcripts.shape import arguments, count, seconds
 from loopwarden.transcripts.sqlite_file import looks_like, open_database
-from loopwarden.transcripts.untrusted import title_of
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -139,26 +138,22 @@ class _Lineage:
 
 def _session(
     session: dict[str, Any],
-    stream: str,
+    name: str,
     rows: Iterable[dict[str, Any]],
     lineage: _Lineage,
     notes: ReadNotes,
 ) -> Iterator[Item]:
     parent = word(session.get("parent_session_id"))
-    yield StreamStart(
-        stream=stream,
-        title=title_of(session.get("title"), stream),
-        parent=parent,
-        agent="Hermes agent",
-        model=word(session.get("model")),
+    stream = Stream(name, notes)
+    yield stream.start(
+        session.get("title"), parent=parent, agent="Hermes agent", model=word(session.get("model"))
     )
-    events = Calls(stream, notes)
     known: set[bytes] = set()
     copied: set[bytes] = set()  # rows that may come again until the first call after a compression
     resuming = lineage.continues(session)
     if resuming:
         copied |= lineage.rows_of(parent)
-        yield events.compaction(seconds(session.get("started_at")))
+        yield stream.compaction(seconds(session.get("started_at")))
     compacted = False
     for row in rows:
         if row.get("active", 1) in (0, False) and not row.get("compacted"):
@@ -168,7 +163,7 @@ def _session(
         if boundary and not resuming:
             resuming = True
             copied |= known
-            yield events.compaction(seconds(row.get("timestamp")))
+            yield stream.compaction(seconds(row.get("timestamp")))
         compacted = bool(row.get("compacted"))
         digest = _digest(row)
         if digest in copied:
@@ -178,10 +173,10 @@ def _session(
         if row.get("role") == "assistant" and row.get("tool_calls"):
             resuming = False
             copied.clear()
-        yield from _row(events, row, notes)
-    lineage.add(session, stream, known)
+        yield from _row(stream, row, notes)
+    lineage.add(session, name, known)
     yield from _spent(session, stream)
-    events.finish()
+    stream.finish()
 
 
 def _digest(row: dict[str, Any]) -> bytes:
@@ -199,39 +194,29 @@ def _digest(row: dict[str, Any]) -> bytes:
     return blake2b(json.dumps(told, sort_keys=True, default=repr).encode(), digest_size=16).digest()
 
 
-def _row(events: Calls, row: dict[str, Any], notes: ReadNotes) -> Iterator[Item]:
+def _row(stream: Stream, row: dict[str, Any], notes: ReadNotes) -> Iterator[Item]:
     role = row.get("role")
     at = seconds(row.get("timestamp"))
     if role == "user":
         by_program = row.get("_compressed_summary") or row.get("display_kind") == "hidden"
         if row.get("content") and not by_program:
-            yield events.user_message(at)
+            yield stream.user(at)
     elif role == "assistant":
-        for call in elements(arguments(row.get("tool_calls"))):
-            function = mapping(mapping(call).get("function"))
-            tool = word(function.get("name"))
-            if tool is None:
-                notes.add("bad_line")
-                continue
-            asked = arguments(function.get("arguments"))
+        for call in chat_calls(arguments(row.get("tool_calls")), notes):
             turn = word(row.get("id"))
-            yield events.call(
-                tool, asked, word(call.get("id")) or word(call.get("call_id")), turn_id=turn, at=at
-            )
+            yield stream.call(call.tool, call.arguments, given=call.call_id, turn=turn, at=at)
     elif role == "tool":
         tool = word(row.get("tool_name"))
         result = result_of(tool, row.get("content"))
-        yield from events.outcome(word(row.get("tool_call_id")), tool=tool, result=result, at=at)
+        yield from stream.result(row.get("tool_call_id"), result, tool=tool, at=at)
     elif role not in ("system", "session_meta", "developer"):
         notes.add("unknown_record")
 
 
-def _spent(session: dict[str, Any], stream: str) -> Iterator[Item]:
+def _spent(session: dict[str, Any], stream: Stream) -> Iterable[Item]:
     """Tokens are kept for the session as a whole."""
     read = sum(count(session.get(f"{kind}_tokens")) for kind in ("input", "cache_read", "cache_write"))
     written = count(session.get("output_tokens"))
     cost = money(session.get("actual_cost_usd"))
     cost = cost if cost is not None else money(session.get("estimated_cost_usd"))
-    if read or written or cost:
-        at = seconds(session.get("ended_at"))
-        yield Spent(stream=stream, input_tokens=read, output_tokens=written, cost=cost, at=at)
+    return stream.spent(read, written, cost, seconds(session.get("ended_at")))

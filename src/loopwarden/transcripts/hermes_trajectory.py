@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from loopwarden.transcripts.calls import Calls
-from loopwarden.transcripts.fields import elements, mapping, word
-from loopwarden.transcripts.model import StreamStart
+from loopwarden.transcripts.fields import elements, mapping, numbered, whole, word
 from loopwarden.transcripts.shape import arguments, command_result, tool_result
-from loopwarden.transcripts.untrusted import numbered
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,39 +40,30 @@ def read_trajectories(source: Source, notes: ReadNotes) -> Iterator[Item]:
         if not isinstance(turns, list):
             notes.add("unknown_record", line)
             continue
-        stream = f"line {line}"
-        yield StreamStart(
-            stream=stream,
-            title=word(record.get("prompt_index")) or stream,
-            agent="Hermes agent",
-            model=word(record.get("model")),
+        stream = Stream(f"line {line}", notes)
+        yield stream.start(
+            word(record.get("prompt_index")), agent="Hermes agent", model=word(record.get("model"))
         )
-        events = Calls(stream, notes)
         for place, turn in numbered(turns, notes):
             value = turn.get("value")
             text = value if isinstance(value, str) else ""
             if turn.get("from") == "human" and text:
-                yield events.user_message()
+                yield stream.user()
             elif turn.get("from") == "gpt":
                 for call in _tagged(text, "tool_call", line, notes):
                     name = word(call.get("name"))
                     if name is None:
                         notes.add("bad_line", line)
                         continue
-                    yield events.call(
-                        name,
-                        arguments(call.get("arguments")),
-                        call.get("id"),
-                        turn_id=f"turn {place}",
-                        line=line,
-                    )
+                    asked = arguments(call.get("arguments"))
+                    yield stream.call(name, asked, given=call.get("id"), turn=f"turn {place}", line=line)
             elif turn.get("from") == "tool":
                 for answer in _tagged(text, "tool_response", line, notes):
                     # calls are kept without their ids, so results pair by name and order
                     name = word(answer.get("name"))
                     result = result_of(name, answer.get("content"))
-                    yield from events.outcome(None, tool=name, result=result, line=line)
-        events.finish()
+                    yield from stream.result(None, result, tool=name, line=line)
+        stream.finish()
 
 
 def result_of(tool: str | None, content: object) -> dict[str, Any]:
@@ -83,8 +72,8 @@ def result_of(tool: str | None, content: object) -> dict[str, Any]:
         content = arguments(content[6:])
     if tool == SHELL_TOOL:
         told = mapping(arguments(content))
-        code = told.get("exit_code")
-        if isinstance(told.get("output"), str) and isinstance(code, int) and not isinstance(code, bool):
+        code = whole(told.get("exit_code"))
+        if isinstance(told.get("output"), str) and code is not None:
             error = told.get("error")
             printed = f"{told['output']}\n{error}" if isinstance(error, str) and error else told["output"]
             return command_result(printed, exit_code=code)

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.transcripts.fields import elements, mapping, money, shares, word
-from loopwarden.transcripts.model import Spent
 from loopwarden.transcripts.shape import arguments, command_result, count, seconds, text_of, tool_result
 from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.stream import StreamNames
@@ -81,9 +80,9 @@ class _Actor:
         self._asked: dict[str, _Run] = {}  # by id, calls that no tool event was seen for
         self._turns: dict[str, str] = {}
         self._runs: list[_Run] = []
-        self._spent: Spent | None = None
+        self._spent: Iterable[Item] = ()
 
-    def reply(self, calls: list[_Run], spent: Spent | None) -> Iterator[Item]:
+    def reply(self, calls: list[_Run], spent: Iterable[Item]) -> Iterator[Item]:
         yield from self.flush()
         self._replies += 1
         for call in calls:
@@ -105,9 +104,8 @@ class _Actor:
     def flush(self) -> Iterator[Item]:
         """Tell everything up to here."""
         yield from self._tell()
-        if self._spent is not None:
-            yield self._spent
-            self._spent = None
+        yield from self._spent
+        self._spent = ()
 
     def finish(self) -> Iterator[Item]:
         """The sample is over; calls that no tool event was seen for never ran."""
@@ -207,9 +205,8 @@ class _Events:
             if tool is not None and given is not None:
                 asked = resolve(call.get("arguments"), self._attachments)
                 calls.append(_Run(tool, asked, given, at=at))
-        spent = None
-        if event.get("cache") != "read":
-            spent = _spent(mapping(output.get("usage")), actor.stream.id, at)
+        usage = mapping(output.get("usage")) if event.get("cache") != "read" else {}
+        spent = actor.stream.spent(*_tokens(usage), money(usage.get("total_cost")), at)
         yield from actor.reply(calls, spent)
 
     def _actor(self, span: str | None) -> tuple[_Actor, list[Item]]:
@@ -267,8 +264,7 @@ def _messages(
                     continue
                 asked = resolve(arguments(call.get("arguments")), attachments)
                 yield stream.call(tool, asked, given=call.get("id"), turn=f"reply-{reply}")
-            if shares_in[reply] or shares_out[reply]:
-                yield Spent(stream=stream.id, input_tokens=shares_in[reply], output_tokens=shares_out[reply])
+            yield from stream.spent(shares_in[reply], shares_out[reply])
             reply += 1
         elif role == "tool":
             shown = _result(message, message.get("content"), attachments)
@@ -315,11 +311,3 @@ def _tokens(usage: dict[str, Any]) -> tuple[int, int]:
     """Tokens read and written; some providers leave cached ones out of all but the total."""
     tokens_out = count(usage.get("output_tokens"))
     return max(count(usage.get("input_tokens")), count(usage.get("total_tokens")) - tokens_out), tokens_out
-
-
-def _spent(usage: dict[str, Any], stream: str, at: float | None) -> Spent | None:
-    tokens_in, tokens_out = _tokens(usage)
-    cost = money(usage.get("total_cost"))
-    if not (tokens_in or tokens_out or cost):
-        return None
-    return Spent(stream=stream, input_tokens=tokens_in, output_tokens=tokens_out, cost=cost, at=at)

@@ -45,7 +45,7 @@ class InterCodeReader:
                 continue
             stream = Stream(names.take(f"task_{key}"), notes)
             query = task.get("query")
-            yield stream.start(query if isinstance(query, str) else f"task {key}", agent="InterCode")
+            yield stream.start(query, f"task {key}", agent="InterCode")
             if isinstance(query, str):
                 yield stream.user()
             yield from _turns(task, stream, notes)

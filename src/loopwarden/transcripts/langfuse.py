@@ -29,27 +29,23 @@ _TYPES = frozenset({*_ROLES, "SPAN", "EVENT", "CHAIN", "RETRIEVER", "EVALUATOR",
 
 def _traces(value: Any, notes: ReadNotes, line: int | None) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     """The traces in a value, each with its observations; observations alone have an empty trace."""
-    if isinstance(value, list):
-        alone = [each for each in value if _is_observation(each)]
-        if alone:
-            yield {}, alone
-        for each in value:
-            if not _is_observation(each):
-                yield from _traces(each, notes, line) if isinstance(each, dict) else _unknown(notes, line)
-    elif isinstance(value.get("observations"), list):
-        inner = value.get("trace")
-        yield (inner if isinstance(inner, dict) else value), value["observations"]
-    elif isinstance(value.get("data"), list):
-        yield from _traces(value["data"], notes, line)
-    elif _is_observation(value):
-        yield {}, [value]
-    else:
-        yield from _unknown(notes, line)
-
-
-def _unknown(notes: ReadNotes, line: int | None) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    notes.add("unknown_record", line)
-    yield from ()
+    waiting: list[Any] = [value]
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, list):
+            alone = [each for each in at if _is_observation(each)]
+            if alone:
+                yield {}, alone
+            waiting.extend(each for each in reversed(at) if not _is_observation(each))
+        elif _is_observation(at):
+            yield {}, [at]
+        elif isinstance(at, dict) and isinstance(at.get("observations"), list):
+            inner = at.get("trace")
+            yield (inner if isinstance(inner, dict) else at), at["observations"]
+        elif isinstance(at, dict) and isinstance(at.get("data"), list):
+            waiting.append(at["data"])
+        else:
+            notes.add("unknown_record", line)
 
 
 def _is_observation(value: object) -> bool:

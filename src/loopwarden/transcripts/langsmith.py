@@ -39,25 +39,20 @@ _THREADS = ("thread_id", "conversation_id", "session_id")
 
 _ROLES: dict[str, Role] = {"tool": "tool", "llm": "model"}
 _AUTHORS: dict[str | None, Author] = {"human": "user", "ai": "model", "system": "system"}
-_MAX_NESTING = 64
 
 
 def _runs(value: Any, notes: ReadNotes, line: int | None) -> Iterator[dict[str, Any]]:
     """The runs in a value, also those inside others."""
-    waiting: list[tuple[Any, int]] = [(value, 0)]
+    waiting: list[Any] = [value]
     while waiting:
-        at, depth = waiting.pop()
-        if at is None:
-            continue
-        if depth > _MAX_NESTING:
-            notes.add("too_deep", line)
-        elif isinstance(at, list):
-            waiting.extend((each, depth + 1) for each in reversed(at))
+        at = waiting.pop()
+        if isinstance(at, list):
+            waiting.extend(reversed(at))
         elif isinstance(at, dict) and "run_type" in at:
             yield at
-            waiting.append((at.get("child_runs"), depth + 1))
+            waiting.append(elements(at.get("child_runs")))
         elif isinstance(at, dict) and isinstance(at.get("runs"), list):
-            waiting.append((at["runs"], depth + 1))
+            waiting.append(at["runs"])
         else:
             notes.add("unknown_record", line)
 

@@ -12,10 +12,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
-from loopwarden.transcripts.fields import elements, mapping, money, word
-from loopwarden.transcripts.model import Spent
+from loopwarden.transcripts.chat_calls import ChatCall, chat_calls
+from loopwarden.transcripts.fields import elements, mapping, money, whole, word
 from loopwarden.transcripts.outline import outline
-from loopwarden.transcripts.shape import arguments, command_result, count, seconds, text_of
+from loopwarden.transcripts.shape import command_result, count, seconds, text_of
 from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class MiniSweAgentReader:
         run = _Run(Stream(STREAM, notes), notes, cost=_cost_of_reply(info, messages))
         instance = word(document.get("instance_id")) if isinstance(document, dict) else None
         yield run.stream.start(
-            instance or "mini-swe-agent run",
+            instance,
+            "mini-swe-agent run",
             agent="mini-swe-agent",
             model=word(mapping(config.get("model")).get("model_name")),
         )
@@ -112,40 +113,24 @@ class _Run:
         response = mapping(extra.get("response"))
         at = seconds(extra.get("timestamp") or message.get("created_at") or response.get("created"))
         turn = f"reply-{place}"
-        for number, (tool, asked, named) in enumerate(self._calls(message, extra)):
-            given = named or f"{turn}/{number}"
-            if named is None:
+        for number, call in enumerate(self._calls(message, extra)):
+            given = call.call_id or f"{turn}/{number}"
+            if call.call_id is None:
                 self._untold.append(given)
-            yield self.stream.call(tool, asked, given=given, turn=turn, at=at)
+            yield self.stream.call(call.tool, call.arguments, given=given, turn=turn, at=at)
         usage = mapping(message.get("usage")) or mapping(response.get("usage"))
         tokens_in = count(usage.get("prompt_tokens")) or count(usage.get("input_tokens"))
         tokens_out = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
         cost = money(extra.get("cost"))
-        cost = self._cost if cost is None else cost
-        if tokens_in or tokens_out or cost is not None:
-            yield Spent(
-                stream=self.stream.id, input_tokens=tokens_in, output_tokens=tokens_out, cost=cost, at=at
-            )
+        yield from self.stream.spent(tokens_in, tokens_out, self._cost if cost is None else cost, at)
 
-    def _calls(
-        self, message: dict[str, Any], extra: dict[str, Any]
-    ) -> Iterator[tuple[str, object, str | None]]:
-        """Tool, arguments and id of the calls of a reply, from the first place that has any."""
+    def _calls(self, message: dict[str, Any], extra: dict[str, Any]) -> Iterator[ChatCall]:
+        """The calls of a reply, from the first place that has any."""
         calls = elements(message.get("tool_calls")) or [
             item for item in elements(message.get("output")) if mapping(item).get("type") == "function_call"
         ]
-        for call in calls:
-            function = mapping(mapping(call).get("function")) or mapping(call)
-            tool = word(function.get("name"))
-            if tool is None:
-                self._notes.add("bad_line")
-                continue
-            yield (
-                tool,
-                arguments(function.get("arguments")),
-                word(call.get("call_id")) or word(call.get("id")),
-            )
         if calls:
+            yield from chat_calls(calls, self._notes)
             return
         if isinstance(extra.get("actions"), list):
             for action in extra["actions"]:
@@ -153,11 +138,11 @@ class _Run:
                 if command is None:
                     self._notes.add("bad_line")
                 else:
-                    yield TOOL, {"command": command}, word(action.get("tool_call_id"))
+                    yield ChatCall(TOOL, {"command": command}, word(action.get("tool_call_id")))
             return
         fences = _FENCE.findall(text_of(message.get("content")))
         if len(fences) == 1:  # with more or fewer the agent runs nothing and asks again
-            yield TOOL, {"command": fences[0].strip()}, None
+            yield ChatCall(TOOL, {"command": fences[0].strip()}, None)
 
     def _user(self, message: dict[str, Any]) -> Iterator[Item]:
         extra = mapping(message.get("extra"))
@@ -181,14 +166,13 @@ class _Run:
         content = message.get("content") if message.get("content") is not None else message.get("output")
         text = text_of(content)
         code, shown = _exit_code(text)
-        if isinstance(extra.get("returncode"), int) and not isinstance(extra["returncode"], bool):
-            code = extra["returncode"]
+        known = whole(extra.get("returncode"))
         if isinstance(extra.get("raw_output"), str):
             shown = extra["raw_output"]
         failure = word(extra.get("exception_info"))
         result = command_result(
             f"{shown}\n{failure}".strip() if failure else shown,
-            exit_code=code,
+            exit_code=code if known is None else known,
             timed_out=extra.get("exception_type") in ("TimeoutExpired", "TimeoutError"),
             is_error=failure is not None,
         )

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.transcripts.fields import elements, headline, mapping, money, word
-from loopwarden.transcripts.model import ReadNotes, Recorded, Spent, StreamStart
-from loopwarden.transcripts.pairing import Pairing
+from loopwarden.transcripts.fields import elements, mapping, money, word
+from loopwarden.transcripts.model import ReadNotes
 from loopwarden.transcripts.shape import arguments, count, seconds, tool_result
+from loopwarden.transcripts.stream import Stream, StreamNames
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
-    from loopwarden.transcripts.model import Item
+    from loopwarden.transcripts.model import Item, Recorded
     from loopwarden.transcripts.source import Source
 
 KNOWN_ENTRIES = frozenset({
@@ -26,7 +25,10 @@ KNOWN_ENTRIES = frozenset({
 })  # fmt: skip
 """Entry types of the format; all but `session`, `message` and `compaction` hold no event."""
 
-ENTRY_TYPES = KNOWN_ENTRIES - {"session"}
+VOLATILE_DETAILS = frozenset({
+    "durationMs", "tookMs", "runtimeMs", "fetchedAt", "startedAt", "endedAt", "pid",
+})  # fmt: skip
+"""Details by which results differ that are otherwise equal."""
 
 
 class OpenClawReader:
@@ -56,8 +58,8 @@ class OpenClawReader:
         """See `Reader.read`."""
         source.keep()
         abandoned, entries = _abandoned(source)
-        session = _Session(source.label, notes)
-        names: set[str] = set()
+        names = StreamNames()
+        session = _Session(source.label, names, notes)
         for place, (line, record) in enumerate(source.records(notes)):
             if place >= entries:
                 notes.add("still_growing", line)
@@ -65,10 +67,9 @@ class OpenClawReader:
             if place in abandoned:
                 notes.add("abandoned_branch", line)
                 continue
-            if record.get("type") == "session" and session.stream:  # several files in one
+            if record.get("type") == "session" and session.begun:  # several files in one
                 yield from session.finish()
-                names.add(session.stream)
-                session = _Session(source.label, notes, names)
+                session = _Session(source.label, names, notes)
             yield from session.items(record, line)
         yield from session.finish()
 
@@ -108,43 +109,37 @@ def _abandoned(source: Source) -> tuple[set[int], int]:
 class _Session:
     """Turns the live entries of one file into items."""
 
-    def __init__(self, label: str, notes: ReadNotes, names: Collection[str] = ()) -> None:
-        self.stream = ""  # empty until the first record
-        self._names = names  # streams of the file so far
+    def __init__(self, label: str, names: StreamNames, notes: ReadNotes) -> None:
+        self.begun = False
+        self._stream = Stream("session", notes)
+        self._names = names
         self._label = label
         self._notes = notes
-        self._pairing = Pairing(notes)
         self._turns = 0
-        self._failed: list[str] = []  # open calls of a reply that ended in an error
+        self._failed: list[Recorded] = []  # calls of a reply that ended in an error
 
     def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
         kind = word(record.get("type"))
-        if not self.stream:
+        if not self.begun:
             yield self._start(record if kind == "session" else {})
         if kind == "message" and isinstance(record.get("message"), dict):
             yield from self._message(record, record["message"], line)
         elif kind == "compaction":
-            yield Recorded(self.stream, Compaction(at=seconds(record.get("timestamp"))))
+            yield self._stream.compaction(seconds(record.get("timestamp")))
         elif kind not in KNOWN_ENTRIES or kind == "message":
             self._notes.add("unknown_record", line)
 
     def finish(self) -> Iterator[Item]:
-        if not self.stream:
+        if not self.begun:
             yield self._start({})
-        self._pairing.finish()
+        self._stream.finish()
 
-    def _start(self, head: dict[str, Any]) -> StreamStart:
+    def _start(self, head: dict[str, Any]) -> Item:
+        self.begun = True
         identity = word(head.get("id"))
-        self.stream = identity or "session"
-        number = len(self._names) + 1
-        while self.stream in self._names:
-            self.stream = f"{identity or 'session'} ({number})"
-            number += 1
-        return StreamStart(
-            stream=self.stream,
-            title=headline(identity or self._label),
-            parent=word(head.get("parentSession")),
-            model=word(head.get("modelId")),
+        self._stream = Stream(self._names.take(identity or "session"), self._notes)
+        return self._stream.start(
+            identity or self._label, parent=word(head.get("parentSession")), model=word(head.get("modelId"))
         )
 
     def _message(self, record: dict[str, Any], message: dict[str, Any], line: int) -> Iterator[Item]:
@@ -153,19 +148,16 @@ class _Session:
             at = seconds(message.get("timestamp"))
         role = message.get("role")
         if role == "user":
-            yield Recorded(self.stream, UserMessage(at=at))
+            yield self._stream.user(at)
         elif role == "assistant":
             yield from self._reply(message, at, line)
         elif role == "toolResult":
-            call_id = self._pairing.result(message.get("toolCallId"), word(message.get("toolName")), line)
-            if call_id is not None:
-                yield Recorded(self.stream, Outcome(call_id=call_id, result=_result(message), at=at))
+            given, tool = message.get("toolCallId"), word(message.get("toolName"))
+            yield from self._stream.result(given, _result(message), tool=tool, at=at, line=line)
 
     def _reply(self, message: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
         self._turns += 1
-        lost = tuple(call_id for call_id in self._failed if self._pairing.withdraw(call_id))
-        if lost:  # the model was asked again
-            yield Recorded(self.stream, Retraction(call_ids=lost, at=at))
+        yield from self._stream.retract(self._failed, at)  # the model was asked again
         self._failed = []
         for part in map(mapping, elements(message.get("content"))):
             if part.get("type") != "toolCall":
@@ -174,38 +166,26 @@ class _Session:
             if tool is None:
                 self._notes.add("bad_line", line)
                 continue
-            call = ToolCall(
-                tool=tool,
-                arguments=arguments(part.get("arguments")),
-                call_id=self._pairing.call(part.get("id"), tool, line),
-                turn_id=f"reply {self._turns}",
-                at=at,
-            )
-            yield Recorded(self.stream, call)
+            asked, turn = arguments(part.get("arguments")), f"reply {self._turns}"
+            call = self._stream.call(tool, asked, given=part.get("id"), turn=turn, at=at, line=line)
+            yield call
             if message.get("stopReason") == "error":
-                self._failed.append(call.call_id)
-        yield from self._spent(mapping(message.get("usage")), at)
-
-    def _spent(self, usage: dict[str, Any], at: float | None) -> Iterator[Spent]:
+                self._failed.append(call)
+        usage = mapping(message.get("usage"))
         read = count(usage.get("input")) + count(usage.get("cacheRead")) + count(usage.get("cacheWrite"))
-        written = count(usage.get("output"))
         cost = money(mapping(usage.get("cost")).get("total"))
-        if read or written or cost:
-            yield Spent(stream=self.stream, input_tokens=read, output_tokens=written, cost=cost, at=at)
+        yield from self._stream.spent(read, count(usage.get("output")), cost, at)
 
 
 def _result(message: dict[str, Any]) -> dict[str, Any]:
-    """The result as the core reads it; it is of this shape already.
+    """The result as the core reads it; it is of this shape already, but for what is volatile.
 
     Some versions flag a failure only in `details.status`.
     """
-    details = message.get("details")
-    failed = message.get("isError") is True or (
-        isinstance(details, dict) and details.get("status") == "error"
-    )
+    details = mapping(message.get("details"))
     content = message.get("content")
     return tool_result(
         content if content is not None else [],
-        is_error=failed,
-        details=details,
+        is_error=message.get("isError") is True or details.get("status") == "error",
+        details={name: value for name, value in details.items() if name not in VOLATILE_DETAILS},
     )

@@ -6,11 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
-from loopwarden.transcripts.fields import elements, mapping, word
-from loopwarden.transcripts.opencode_session import Session, start
+from loopwarden.transcripts.fields import elements, mapping, numbered, word
+from loopwarden.transcripts.opencode_session import Session
 from loopwarden.transcripts.opencode_storage import is_database, is_storage, read_database, read_folder
 from loopwarden.transcripts.shape import seconds
-from loopwarden.transcripts.untrusted import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,10 +75,10 @@ def _export(source: Source, notes: ReadNotes) -> Iterator[Item]:
     info = mapping(document.get("info"))
     stream = word(info.get("id")) or "session"
     told = [(mapping(message.get("info")), message) for _, message in numbered(messages, notes)]
-    yield start(
-        info, stream, next((model for about, _ in told if (model := word(about.get("modelID")))), None)
-    )
     session = Session(stream, notes, revert=info.get("revert"))
+    yield session.start(
+        info, next((model for about, _ in told if (model := word(about.get("modelID")))), None)
+    )
     for about, message in told:
         if not about:
             notes.add("bad_line")
@@ -95,13 +94,13 @@ def _run(source: Source, notes: ReadNotes) -> Iterator[Item]:
     sessions: dict[str, Session] = {}
     done: set[tuple[str, str]] = set()  # a tool part is told once, when it is over
     for line, record in source.records(notes):
-        stream, kind = record.get("sessionID"), record.get("type")
-        if not isinstance(stream, str) or not isinstance(kind, str) or kind not in RUN_TYPES:
+        stream, kind = word(record.get("sessionID")), record.get("type")
+        if stream is None or not isinstance(kind, str) or kind not in RUN_TYPES:
             notes.add("unknown_record", line)
             continue
         if stream not in sessions:
             sessions[stream] = Session(stream, notes)
-            yield start({}, stream)
+            yield sessions[stream].start({})
         part: dict[str, Any] = mapping(record.get("part"))
         if not part:
             if kind not in ("error", "done"):

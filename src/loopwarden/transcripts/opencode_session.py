@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.transcripts.calls import Calls
-from loopwarden.transcripts.fields import mapping, money, word
-from loopwarden.transcripts.model import Spent, StreamStart
+from loopwarden.transcripts.fields import mapping, money, whole, word
 from loopwarden.transcripts.shape import arguments, command_result, count, seconds, tool_result
-from loopwarden.transcripts.untrusted import title_of
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from loopwarden.transcripts.model import Item, ReadNotes, Recorded
+    from loopwarden.transcripts.model import Item, ReadNotes
 
     Message = tuple[dict[str, Any], Iterable[dict[str, Any]]]
 
@@ -31,30 +29,27 @@ SILENT_PARTS = frozenset({
 """Parts that hold no event by themselves."""
 
 
-def start(info: dict[str, Any], stream: str, model: str | None = None) -> StreamStart:
-    """The start of the stream of a session."""
-    chosen = mapping(info.get("model"))
-    return StreamStart(
-        stream=stream,
-        title=title_of(info.get("title"), stream),
-        parent=word(info.get("parentID")),
-        agent=word(info.get("agent")) or "opencode",
-        model=word(chosen.get("modelID")) or word(chosen.get("id")) or model,
-    )
-
-
 class Session:
     """Turns the messages of one session into items."""
 
     def __init__(self, stream: str, notes: ReadNotes, *, revert: object = None) -> None:
         self._notes = notes
-        self._stream = stream
-        self._calls = Calls(stream, notes)
+        self._stream = Stream(stream, notes)
         self._turn = ""
         self._steps = 0
         point = mapping(revert)
         self._revert = word(point.get("messageID")), word(point.get("partID"))
         self._reverted = False
+
+    def start(self, info: dict[str, Any], model: str | None = None) -> Item:
+        """The start of the stream; `model` is that of the messages, for a session that names none."""
+        chosen = mapping(info.get("model"))
+        return self._stream.start(
+            info.get("title"),
+            parent=word(info.get("parentID")),
+            agent=word(info.get("agent")) or "opencode",
+            model=word(chosen.get("modelID")) or word(chosen.get("id")) or model,
+        )
 
     def message(self, info: dict[str, Any], parts: Iterable[dict[str, Any]]) -> Iterator[Item]:
         """The items of a message. A person's undo leaves messages in place that no longer count."""
@@ -73,7 +68,7 @@ class Session:
             kept = kept[:place]
             self._notes.add("abandoned_branch")
         if by_user and any(_written(part) for part in kept):
-            yield self._calls.user_message(at)
+            yield self._stream.user(at)
         turn = word(info.get("id")) or f"message at {at}"
         finished = False
         for part in kept:
@@ -98,28 +93,26 @@ class Session:
             self._steps += 1
             yield from self.spent(part, at)
         elif kind == "compaction":
-            yield self._calls.compaction(at)
+            yield self._stream.compaction(at)
         elif not isinstance(kind, str) or kind not in SILENT_PARTS:
             self._notes.add("unknown_record", line)
 
-    def end_step(self) -> Iterator[Recorded]:
+    def end_step(self) -> Iterator[Item]:
         """The results of the calls of the reply that is over."""
-        yield from self._calls.release()
+        yield from self._stream.release()
 
-    def spent(self, told: dict[str, Any], at: float | None) -> Iterator[Spent]:
+    def spent(self, told: dict[str, Any], at: float | None) -> Iterable[Item]:
         """What `told` (a step-finish part or a message) says about tokens and cost."""
         tokens = mapping(told.get("tokens"))
         cache = mapping(tokens.get("cache"))
         read = count(tokens.get("input")) + count(cache.get("read")) + count(cache.get("write"))
         written = count(tokens.get("output")) + count(tokens.get("reasoning"))
-        cost = money(told.get("cost"))
-        if read or written or cost:
-            yield Spent(stream=self._stream, input_tokens=read, output_tokens=written, cost=cost, at=at)
+        return self._stream.spent(read, written, money(told.get("cost")), at)
 
     def finish(self) -> Iterator[Item]:
         """The session is over."""
         yield from self.end_step()
-        self._calls.finish()
+        self._stream.finish()
 
     def _tool(self, part: dict[str, Any], at: float | None, line: int | None) -> Iterator[Item]:
         tool = word(part.get("tool"))
@@ -131,13 +124,11 @@ class Session:
         times = mapping(state.get("time"))
         began = seconds(times.get("start"))
         ended = seconds(times.get("end"))
-        call_id = word(part.get("callID"))
         refused = tool == UNKNOWN_TOOL
         name = (word(mapping(asked).get("tool")) or tool) if refused else tool
         turn = self._turn if not self._steps else f"{self._turn} step {self._steps + 1}"
-        call = self._calls.call(
-            name, asked, call_id, turn_id=turn, at=began if began is not None else at, line=line
-        )
+        began = began if began is not None else at
+        call = self._stream.call(name, asked, given=part.get("callID"), turn=turn, at=began, line=line)
         yield call
         status = state.get("status")
         result: dict[str, Any] | None = None
@@ -150,7 +141,7 @@ class Session:
             error = word(state.get("error")) or "error"
         else:
             return
-        self._calls.hold(call, result=result, error=error, at=ended)
+        self._stream.hold(call, result, error=error, at=ended)
 
 
 def _written(part: dict[str, Any]) -> bool:
@@ -166,10 +157,8 @@ def _written(part: dict[str, Any]) -> bool:
 def _result(tool: str, state: dict[str, Any]) -> dict[str, Any]:
     output = state.get("output")
     told = mapping(state.get("metadata"))
-    exit_code = told.get("exit")
     if tool == SHELL_TOOL and isinstance(output, str) and "exit" in told:
-        known = isinstance(exit_code, int) and not isinstance(exit_code, bool)
-        return command_result(output, exit_code=exit_code if known else None)
+        return command_result(output, exit_code=whole(told["exit"]))
     attached = state.get("attachments")
     if isinstance(attached, list) and attached:
         # ids of attachments change from call to call

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import mapping
 from loopwarden.transcripts.json_folder import listed, loaded
-from loopwarden.transcripts.opencode_session import Session, start
+from loopwarden.transcripts.opencode_session import Session
 from loopwarden.transcripts.shape import arguments, seconds
 from loopwarden.transcripts.sqlite_file import looks_like, open_database
 
@@ -54,8 +54,8 @@ def read_database(source: Source, notes: ReadNotes) -> Iterator[Item]:
                 notes.add("bad_line")
                 continue
             info = {"title": row.get("title"), "parentID": row.get("parent_id"), "agent": row.get("agent")}
-            yield start(info | {"model": arguments(row.get("model"))}, stream)
             session = Session(stream, notes, revert=arguments(row.get("revert")))
+            yield session.start(info | {"model": arguments(row.get("model"))})
             messages = database.rows(
                 "message", ("id", "data"), where=("session_id", stream), order=("time_created", "id")
             )
@@ -100,8 +100,8 @@ def read_folder(source: Source, notes: ReadNotes) -> Iterator[Item]:
         if info is None or stream in taken:
             continue
         taken.add(stream)
-        yield start(info, stream)
         session = Session(stream, notes, revert=info.get("revert"))
+        yield session.start(info)
         messages = [
             (file.stem, message)
             for file in listed(folder / "message" / stream, source, notes)

@@ -14,13 +14,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
-from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.documents import first_element
+from loopwarden.transcripts.fields import elements, mapping, numbered, word
 from loopwarden.transcripts.json_folder import listed, loaded
-from loopwarden.transcripts.model import StreamStart
 from loopwarden.transcripts.openhands_v0 import EventsV0
 from loopwarden.transcripts.openhands_v1 import V1_KINDS, EventsV1
-from loopwarden.transcripts.stream import StreamNames
-from loopwarden.transcripts.untrusted import first_element, numbered, title_of
+from loopwarden.transcripts.stream import Stream, StreamNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,8 +65,9 @@ class OpenHandsReader:
             if any(_is_v1(event) for event in flat[:50]):
                 yield from _v1(numbered(flat, notes), source.label, notes)
             else:
-                yield StreamStart(stream="main", title=title_of(source.label), agent="OpenHands")
-                yield from _v0("main", flat, {}, notes)
+                stream = Stream("main", notes)
+                yield stream.start(source.label, agent="OpenHands")
+                yield from _v0(stream, flat, {}, notes)
 
 
 READER = OpenHandsReader()
@@ -147,11 +147,9 @@ def _rows(source: Source, notes: ReadNotes) -> Iterator[Item]:
             notes.add("unknown_record", line)
             continue
         task = word(row.get("instance_id")) or f"line {line}"
-        stream = names.take(task)
+        stream = Stream(names.take(task), notes)
         config = mapping(mapping(row.get("metadata")).get("llm_config"))
-        yield StreamStart(
-            stream=stream, title=title_of(task), agent="OpenHands", model=word(config.get("model"))
-        )
+        yield stream.start(task, agent="OpenHands", model=word(config.get("model")))
         flat = _flat(events)
         if any(_is_v1(event) for event in flat[:50]):
             v1 = EventsV1(stream, notes)
@@ -162,7 +160,7 @@ def _rows(source: Source, notes: ReadNotes) -> Iterator[Item]:
             yield from _v0(stream, flat, mapping(row.get("metrics")), notes)
 
 
-def _v0(stream: str, events: list[Any], metrics: dict[str, Any], notes: ReadNotes) -> Iterator[Item]:
+def _v0(stream: Stream, events: list[Any], metrics: dict[str, Any], notes: ReadNotes) -> Iterator[Item]:
     v0 = EventsV0(stream, metrics, notes)
     for _, event in numbered(events, notes):
         yield from v0.event(event)
@@ -170,8 +168,9 @@ def _v0(stream: str, events: list[Any], metrics: dict[str, Any], notes: ReadNote
 
 
 def _v1(records: Iterator[tuple[int, dict[str, Any]]], label: str, notes: ReadNotes) -> Iterator[Item]:
-    yield StreamStart(stream="main", title=title_of(label), agent="OpenHands")
-    events = EventsV1("main", notes)
+    stream = Stream("main", notes)
+    yield stream.start(label, agent="OpenHands")
+    events = EventsV1(stream, notes)
     for line, record in records:
         yield from events.event(record, line)
     events.finish()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.transcripts.calls import Calls
-from loopwarden.transcripts.fields import elements, mapping, money, word
-from loopwarden.transcripts.model import Spent
+from loopwarden.transcripts.fields import elements, mapping, money, whole, word
 from loopwarden.transcripts.shape import arguments, command_result, count, seconds, tool_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from loopwarden.transcripts.model import Item, ReadNotes
+    from loopwarden.transcripts.stream import Stream
 
 NO_CALL = frozenset({
     "message", "system", "null", "change_agent_state", "recall", "pause", "resume", "stop", "reject",
@@ -37,10 +36,9 @@ NOT_FINISHED = -1
 class EventsV0:
     """Turns the events of one history into items."""
 
-    def __init__(self, stream: str, metrics: dict[str, Any], notes: ReadNotes) -> None:
+    def __init__(self, stream: Stream, metrics: dict[str, Any], notes: ReadNotes) -> None:
         self._stream = stream
         self._notes = notes
-        self._calls = Calls(stream, notes)
         self._ids: dict[str, str] = {}  # id of an action: id of its call
         self._usage = {
             reply: usage
@@ -66,16 +64,16 @@ class EventsV0:
     def finish(self) -> Iterator[Item]:
         """The history is over."""
         yield from self._end_reply()
-        self._calls.finish()
+        self._stream.finish()
 
     def _action(self, action: str, event: dict[str, Any], at: float | None) -> Iterator[Item]:
         by = event.get("source")
         if by == "agent":
             yield from self._begin_reply(event, at)
         if action == "message" and by == "user":
-            yield self._calls.user_message(at)
+            yield self._stream.user(at)
         elif action == "condensation":
-            yield self._calls.compaction(at)
+            yield self._stream.compaction(at)
         elif by == "agent" and action not in NO_CALL:
             told = mapping(event.get("tool_call_metadata"))
             identity = word(event.get("id"))
@@ -84,7 +82,7 @@ class EventsV0:
             if identity is not None and call_id is not None:
                 self._ids[identity] = call_id
             asked = _asked(told, event.get("args"), call_id)
-            yield self._calls.call(tool, asked, call_id, turn_id=self._reply, at=at)
+            yield self._stream.call(tool, asked, given=call_id, turn=self._reply, at=at)
 
     def _observation(self, kind: str, event: dict[str, Any], at: float | None) -> Iterator[Item]:
         told = mapping(event.get("tool_call_metadata"))
@@ -101,14 +99,11 @@ class EventsV0:
         if kind in ("error", "user_rejected"):
             error = word(content) or kind
         elif kind == "run" and isinstance(content, str):
-            code = mapping(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
-            known_code = isinstance(code, int) and not isinstance(code, bool)
-            result = command_result(
-                content, exit_code=code if known_code else None, running=code == NOT_FINISHED
-            )
+            code = whole(mapping(extras.get("metadata")).get("exit_code", extras.get("exit_code")))
+            result = command_result(content, exit_code=code, running=code == NOT_FINISHED)
         else:
             result = tool_result(content if isinstance(content, str | list) else [content])
-        yield from self._calls.outcome(call_id, result=result, error=error, at=at)
+        yield from self._stream.result(call_id, result, error=error, at=at)
 
     def _begin_reply(self, event: dict[str, Any], at: float | None) -> Iterator[Item]:
         """Actions of one model reply share its id; an action without one is a reply of its own."""
@@ -138,12 +133,11 @@ class EventsV0:
             self._spending = {"prompt_tokens": int(read), "completion_tokens": int(written), "cost": cost}
             self._at = at
 
-    def _end_reply(self) -> Iterator[Item]:
+    def _end_reply(self) -> Iterable[Item]:
         read, written = (count(self._spending.get(f"{kind}_tokens")) for kind in ("prompt", "completion"))
         cost = money(self._spending.get("cost"))
-        if read or written or cost:
-            yield Spent(stream=self._stream, input_tokens=read, output_tokens=written, cost=cost, at=self._at)
         self._spending = {}
+        return self._stream.spent(read, written, cost, self._at)
 
 
 def _asked(told: dict[str, Any], args: object, call_id: str | None) -> object:

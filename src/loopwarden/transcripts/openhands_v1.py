@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.transcripts.calls import Calls
-from loopwarden.transcripts.fields import mapping, word
+from loopwarden.transcripts.fields import mapping, whole, word
 from loopwarden.transcripts.shape import arguments, command_result, seconds, text_of, tool_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from loopwarden.transcripts.model import Item, ReadNotes
+    from loopwarden.transcripts.stream import Stream
 
 SILENT_KINDS = frozenset({
     "SystemPromptEvent", "CondensationRequest", "CondensationSummaryEvent", "ConversationStateUpdateEvent",
@@ -35,9 +35,9 @@ NOT_FINISHED = -1
 class EventsV1:
     """Turns the events of one conversation into items."""
 
-    def __init__(self, stream: str, notes: ReadNotes) -> None:
+    def __init__(self, stream: Stream, notes: ReadNotes) -> None:
+        self._stream = stream
         self._notes = notes
-        self._calls = Calls(stream, notes)
 
     def event(self, event: dict[str, Any], line: int | None) -> Iterator[Item]:
         """The items of one event."""
@@ -49,22 +49,22 @@ class EventsV1:
             yield from self._action(event, at, line)
         elif kind == "ObservationEvent":
             result = _result(event.get("observation"))
-            yield from self._calls.outcome(call_id, tool=tool, result=result, at=at, line=line)
+            yield from self._stream.result(call_id, result, tool=tool, at=at, line=line)
         elif kind in ("AgentErrorEvent", "UserRejectObservation"):
             error = word(event.get("error")) or word(event.get("rejection_reason")) or "rejected"
             if call_id is not None:  # else it is about no call
-                yield from self._calls.outcome(call_id, tool=tool, error=error, at=at, line=line)
+                yield from self._stream.result(call_id, error=error, tool=tool, at=at, line=line)
         elif kind == "Condensation":
-            yield self._calls.compaction(at)
+            yield self._stream.compaction(at)
         elif kind == "MessageEvent":
             if event.get("source") == "user":
-                yield self._calls.user_message(at)
+                yield self._stream.user(at)
         elif not isinstance(kind, str) or kind not in SILENT_KINDS:
             self._notes.add("unknown_record", line)
 
     def finish(self) -> None:
         """The conversation is over."""
-        self._calls.finish()
+        self._stream.finish()
 
     def _action(self, event: dict[str, Any], at: float | None, line: int | None) -> Iterator[Item]:
         told = mapping(event.get("tool_call"))
@@ -84,7 +84,7 @@ class EventsV1:
             asked = {name: value for name, value in action.items() if name != "kind"}
         call_id = word(event.get("tool_call_id")) or word(told.get("id"))
         turn = word(event.get("llm_response_id")) or word(event.get("id"))
-        yield self._calls.call(tool, asked, call_id, turn_id=turn, at=at, line=line)
+        yield self._stream.call(tool, asked, given=call_id, turn=turn, at=at, line=line)
 
 
 def _result(value: object) -> dict[str, Any]:
@@ -92,12 +92,11 @@ def _result(value: object) -> dict[str, Any]:
     content = observation.get("content", observation.get("output"))
     failed = observation.get("is_error") is True
     if "exit_code" in observation:
-        code = observation["exit_code"]
-        known = isinstance(code, int) and not isinstance(code, bool)
-        running = known and code == NOT_FINISHED
+        code = whole(observation["exit_code"])
+        running = code == NOT_FINISHED
         return command_result(
             text_of(content),
-            exit_code=code if known and not running else None,
+            exit_code=code,
             timed_out=observation.get("timeout") is True,
             running=running,
             is_error=failed,

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.transcripts import gemini_content as content
-from loopwarden.transcripts.calls import Calls
 from loopwarden.transcripts.fields import mapping, word
-from loopwarden.transcripts.model import Spent, StreamStart
 from loopwarden.transcripts.shape import arguments, count, seconds
-from loopwarden.transcripts.untrusted import kept_records, title_of
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
@@ -49,7 +47,7 @@ class QwenReader:
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
         streams: dict[str | None, list[Line]] = {}
-        for line, record in kept_records(source, notes):
+        for line, record in source.records(notes, kept=True):
             kind = record.get("type")
             if not isinstance(kind, str) or kind not in RECORD_TYPES:
                 notes.add("unknown_record", line)
@@ -61,7 +59,8 @@ class QwenReader:
         if main or not streams:
             names.append((session or "session", None, main))
         names += [(f"agent {agent}", session, lines) for agent, lines in streams.items() if agent]
-        for stream, parent, lines in names:
+        for name, parent, lines in names:
+            stream = Stream(name, notes)
             yield from _session(stream, parent if main else None, lines, source.label, notes)
 
 
@@ -98,7 +97,7 @@ def _live(lines: list[Line]) -> set[int]:
 
 
 def _session(
-    stream: str, parent: str | None, lines: list[Line], label: str, notes: ReadNotes
+    stream: Stream, parent: str | None, lines: list[Line], label: str, notes: ReadNotes
 ) -> Iterator[Item]:
     live = _live(lines)
     title = next(
@@ -109,14 +108,13 @@ def _session(
         ),
         None,
     )
-    yield StreamStart(
-        stream=stream,
-        title=title_of(title, stream, label),
+    yield stream.start(
+        title,
+        stream.id if stream.id != "session" else label,
         parent=parent,
         agent=next((name for _, record in lines if (name := word(record.get("agentName")))), "Qwen Code"),
         model=next((model for _, record in lines if (model := word(record.get("model")))), None),
     )
-    events = Calls(stream, notes)
     for place, (line, record) in enumerate(lines):
         if place not in live:
             if record.get("type") != "system":
@@ -129,24 +127,24 @@ def _session(
         kind, subtype, message = record["type"], record.get("subtype"), record.get("message")
         if kind == "assistant":
             turn = word(record.get("uuid")) or f"line {line}"
-            for call in content.calls(message):
-                args = arguments(call.get("args"))
-                yield events.call(call["name"], args, word(call.get("id")), turn_id=turn, at=at, line=line)
+            for tool, call in content.calls(message):
+                asked = arguments(call.get("args"))
+                yield stream.call(tool, asked, given=call.get("id"), turn=turn, at=at, line=line)
             yield from _spent(stream, mapping(record.get("usageMetadata")), at)
         elif kind == "tool_result":
-            yield from _results(events, record, at, line)
+            yield from _results(stream, record, at, line)
         elif kind == "system" and subtype == "chat_compression":
-            yield events.compaction(at)
+            yield stream.compaction(at)
         elif kind == "user" and _by_a_person(subtype) and content.has_text(message):
-            yield events.user_message(at)
-    events.finish()
+            yield stream.user(at)
+    stream.finish()
 
 
 def _by_a_person(subtype: object) -> bool:
     return subtype is None or (isinstance(subtype, str) and subtype in PERSON_SUBTYPES)
 
 
-def _results(events: Calls, record: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
+def _results(stream: Stream, record: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
     told = mapping(record.get("toolCallResult"))
     failed = told.get("status") in ("error", "cancelled")
     answers = [
@@ -159,18 +157,11 @@ def _results(events: Calls, record: dict[str, Any], at: float | None, line: int)
     for call_id, name, shown in answers:
         tool = word(name) or ""
         answer = content.result_of(tool, shown, failed=failed)
-        yield from events.outcome(
-            word(call_id) or word(told.get("callId")),
-            tool=tool,
-            result=answer.result,
-            error=answer.error,
-            at=at,
-            line=line,
-        )
+        given = word(call_id) or word(told.get("callId"))
+        yield from stream.result(given, answer.result, error=answer.error, tool=tool, at=at, line=line)
 
 
-def _spent(stream: str, usage: dict[str, Any], at: float | None) -> Iterator[Item]:
+def _spent(stream: Stream, usage: dict[str, Any], at: float | None) -> Iterable[Item]:
     read = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
     written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-    if read or written:
-        yield Spent(stream=stream, input_tokens=read, output_tokens=written, at=at)
+    return stream.spent(read, written, at=at)

@@ -108,11 +108,16 @@ def seconds(value: object) -> float | None:
     return number
 
 
+_MOST_TOKENS = 10**12  # sums of such numbers still fit in the 64 bits of a report
+
+
 def count(value: object) -> int:
-    """A number of tokens; anything that is none is 0."""
+    """A number of tokens; anything that is none, or is beyond what any model reads, is 0."""
     if isinstance(value, float):
         value = int(value) if math.isfinite(value) else 0
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 <= value <= _MOST_TOKENS else 0
 
 
 def text_of(content: object) -> str:

@@ -23,8 +23,9 @@ import orjson
 from loopwarden.errors import TranscriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import UnionType
 
     from loopwarden.transcripts.model import ReadNotes
 
@@ -41,6 +42,9 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 SPOOL_BYTES = 16 * 1024 * 1024
 """How much of standard input is kept in memory before it goes to a temporary file."""
+
+Loads: TypeAlias = "Callable[[bytes], Any]"
+"""What parses one JSON value."""
 
 Kind: TypeAlias = Literal["text", "zip", "sqlite", "folder"]
 
@@ -165,19 +169,45 @@ class Source:
         except (OSError, EOFError, zlib.error) as error:
             raise TranscriptError(self.label, f"could not be read: {error}") from error
 
-    def records(self, notes: ReadNotes) -> Iterator[tuple[int, dict[str, Any]]]:
+    def records(
+        self, notes: ReadNotes, *, kept: bool = False, loads: Loads = orjson.loads
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The JSON objects of a line-based file with the number of their line; bad lines are counted.
 
         A line that holds several objects gives all of them; what follows a fault on a line is lost.
+
+        Args:
+            notes: Where oddities are counted.
+            kept: Whether they will all be kept in memory, because later ones change earlier ones; the
+                limit for one document then holds for all of them.
+            loads: What parses a line; `exact` keeps integers over 64 bit.
+
+        Raises:
+            TranscriptError: The file can't be read, or is larger than it may be.
         """
+        return self.values(notes, dict, most=self.limits.document_bytes if kept else None, loads=loads)
+
+    def values(
+        self,
+        notes: ReadNotes,
+        wanted: type | UnionType,
+        *,
+        most: int | None = None,
+        loads: Loads = orjson.loads,
+    ) -> Iterator[tuple[int, Any]]:
+        """As `records`, for JSON values of the types `wanted`; at most `most` bytes of them."""
+        total = 0
         for number, line in self.lines(notes):
-            values, fault = parse_line(line)
+            total += len(line)
+            if most is not None and total > most:
+                raise TranscriptError(self.label, f"larger than {most} bytes, the limit for this format")
+            values, fault = parse_line(line, loads)
             if fault is not None:
                 notes.add(fault, number)
             if len(values) > 1:
                 notes.add("two_on_a_line", number)
             for value in values:
-                if isinstance(value, dict):
+                if isinstance(value, wanted):
                     yield number, value
                 else:
                     notes.add("bad_line", number)
@@ -287,15 +317,15 @@ def parse(data: bytes, label: str) -> Any:
 _decoder = json.JSONDecoder()
 
 
-def parse_line(line: bytes) -> tuple[list[Any], str | None]:
+def parse_line(line: bytes, loads: Loads = orjson.loads) -> tuple[list[Any], str | None]:
     """The JSON values on one line, and the kind of the fault that was met (a key of `NOTE_KINDS`).
 
-    What `orjson` refuses (two values, invalid UTF-8, lone surrogates) is tried again value by value.
+    What `loads` refuses (two values, invalid UTF-8, lone surrogates) is tried again value by value.
     """
     try:
-        return [orjson.loads(line)], None
-    except orjson.JSONDecodeError as error:
-        if "limit" in error.msg:  # of depth
+        return [loads(line)], None
+    except ValueError as error:
+        if not isinstance(error, orjson.JSONDecodeError) or "limit" in error.msg:  # of depth
             return [], "too_deep"
     fault = None
     try:

@@ -92,21 +92,17 @@ def span_records(source: Source, notes: ReadNotes) -> Iterator[SpanRecord]:
 
 def records_in(value: Any) -> Iterator[SpanRecord]:
     """The spans in a JSON value, whatever is around them."""
-    waiting: list[tuple[Any, SpanRecord | None, int]] = [(value, None, 0)]
+    waiting: list[tuple[Any, SpanRecord | None]] = [(value, None)]
     while waiting:
-        at, outer, depth = waiting.pop()
-        if depth > _MAX_NESTING:
-            continue
+        at, outer = waiting.pop()
         if isinstance(at, list):
-            waiting.extend((each, outer, depth + 1) for each in reversed(at))
+            waiting.extend((each, outer) for each in reversed(at))
+        elif isinstance(at, dict) and _is_span(at):
+            record = _record(at, outer)
+            yield record
+            waiting.append((elements(at.get("child_spans")), record))
         elif isinstance(at, dict):
-            if _is_span(at):
-                record = _record(at, outer)
-                yield record
-                waiting.append((elements(at.get("child_spans")), record, depth + 1))
-            else:
-                inner = next((at[key] for key in _INSIDE if isinstance(at.get(key), list)), None)
-                waiting.append((inner, outer, depth + 1))
+            waiting.append((next((at[key] for key in _INSIDE if isinstance(at.get(key), list)), None), outer))
 
 
 def parsed(value: Any) -> Any:

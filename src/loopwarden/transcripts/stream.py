@@ -1,16 +1,16 @@
-"""One stream as a reader gives it: calls with their results, in the order in which they are told."""
+"""One stream as a reader gives it: its start, calls with their results, and what its replies cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loopwarden.events import Compaction, Outcome, ToolCall, UserMessage
-from loopwarden.transcripts.fields import headline
-from loopwarden.transcripts.model import Recorded, StreamStart
+from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
+from loopwarden.transcripts.fields import printable, title_of
+from loopwarden.transcripts.model import Recorded, Spent, StreamStart
 from loopwarden.transcripts.pairing import Pairing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from loopwarden.transcripts.model import ReadNotes
 
@@ -19,20 +19,24 @@ class StreamNames:
     """Stream ids of one file, each given once."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._taken: dict[str, int] = {}  # with the last number that stands behind it
 
     def take(self, wanted: str) -> str:
         """`wanted`, or with a number behind it if it was given before."""
-        name, number = wanted, 1
+        name, number = wanted, self._taken.get(wanted, 1)
         while name in self._taken:
             number += 1
             name = f"{wanted}~{number}"
-        self._taken.add(name)
+        self._taken[wanted] = number
+        self._taken[name] = self._taken.get(name, 1)
         return name
 
 
 class Stream:
-    """Events of one stream, for formats without run ids.
+    """Makes the items of one stream, for formats without run ids.
+
+    What may come to nothing (a result without a call, a reply without tokens) is given as a tuple of one
+    item or none.
 
     Attributes:
         id: Id of the stream.
@@ -43,17 +47,17 @@ class Stream:
         self.id = stream
         self.calls = 0
         self._pairing = Pairing(notes)
+        self._held: list[Outcome] = []
 
     def start(
         self,
-        title: str,
-        *,
+        *titles: object,
         parent: str | None = None,
         agent: str | None = None,
         model: str | None = None,
     ) -> StreamStart:
-        """The item that must come first; `title` is cut to one line."""
-        title = headline(title) or self.id
+        """The item that must come first; its title is the first of `titles` with text in it, else the id."""
+        title = title_of(*titles, self.id)
         return StreamStart(stream=self.id, title=title, parent=parent, agent=agent, model=model)
 
     def call(
@@ -64,21 +68,71 @@ class Stream:
         given: object = None,
         turn: str | None = None,
         at: float | None = None,
+        line: int | None = None,
+        answered: bool = True,
     ) -> Recorded:
-        """A call; `given` is its id in the file, if it has one."""
+        """A call.
+
+        Args:
+            tool: Name of the tool.
+            arguments: What it is asked.
+            given: Its id in the file, `None` if it has none.
+            turn: The reply that it belongs to, `None` for one of its own.
+            at: When, in seconds since the epoch.
+            line: Where it stands, for the notes.
+            answered: Whether the file should hold its result; else its absence is not counted.
+        """
         self.calls += 1
-        call_id = self._pairing.call(given, tool)
+        call_id = self._pairing.call(given, tool, line)
+        if not answered:
+            self._pairing.withdraw(call_id)
         return Recorded(
-            self.id, ToolCall(tool=tool, arguments=arguments, call_id=call_id, turn_id=turn, at=at)
+            self.id,
+            ToolCall(tool=printable(tool), arguments=arguments, call_id=call_id, turn_id=turn, at=at),
         )
 
+    def tool_of(self, given: object) -> str | None:
+        """Tool of the call that a result with the id `given` belongs to."""
+        return self._pairing.tool_of(given)
+
     def result(
-        self, given: object, result: object, *, at: float | None = None, tool: str | None = None
-    ) -> Iterator[Recorded]:
-        """The result of the call with the id `given` (see `Pairing.result`); none if no call is open."""
-        call_id = self._pairing.result(given, tool)
-        if call_id is not None:
-            yield Recorded(self.id, Outcome(call_id=call_id, result=result, at=at))
+        self,
+        given: object,
+        result: object = None,
+        *,
+        error: str | None = None,
+        tool: str | None = None,
+        at: float | None = None,
+        line: int | None = None,
+    ) -> tuple[Recorded, ...]:
+        """The result of the call with the id `given`; none, counted, if it is not open.
+
+        Without an id it belongs to the oldest open call of `tool`.
+        """
+        call_id = self._pairing.result(given, tool, line)
+        if call_id is None:
+            return ()
+        return (Recorded(self.id, Outcome(call_id=call_id, result=result, error=error, at=at)),)
+
+    def hold(
+        self, call: Recorded, result: object = None, *, error: str | None = None, at: float | None = None
+    ) -> None:
+        """Keep a result that the file tells with its call, until all calls of the reply are out."""
+        if isinstance(call.event, ToolCall):
+            self._held.append(Outcome(call_id=call.event.call_id, result=result, error=error, at=at))
+
+    def release(self) -> list[Recorded]:
+        """The results that were kept, in the order in which they came in, as far as times tell."""
+        held, self._held = self._held, []
+        if all(outcome.at is not None for outcome in held):
+            held.sort(key=lambda outcome: outcome.at or 0.0)
+        return [Recorded(self.id, outcome) for outcome in held if self._pairing.withdraw(outcome.call_id)]
+
+    def retract(self, calls: Iterable[Recorded], at: float | None = None) -> tuple[Recorded, ...]:
+        """The calls of a reply that was made again are taken back; nothing if none of them is open."""
+        ids = [call.event.call_id for call in calls if isinstance(call.event, ToolCall)]
+        lost = tuple(call_id for call_id in ids if self._pairing.withdraw(call_id))
+        return (Recorded(self.id, Retraction(call_ids=lost, at=at)),) if lost else ()
 
     def user(self, at: float | None = None) -> Recorded:
         """A person wrote."""
@@ -88,6 +142,14 @@ class Stream:
         """The history was summarised."""
         return Recorded(self.id, Compaction(at=at))
 
+    def spent(
+        self, read: int = 0, written: int = 0, cost: float | None = None, at: float | None = None
+    ) -> tuple[Spent, ...]:
+        """Tokens read and written and US dollars of one reply; none if there are none."""
+        if not (read or written or cost):
+            return ()
+        return (Spent(stream=self.id, input_tokens=read, output_tokens=written, cost=cost, at=at),)
+
     def finish(self) -> None:
-        """Count the calls that have no result."""
+        """The stream has ended: count the calls that have no result."""
         self._pairing.finish()

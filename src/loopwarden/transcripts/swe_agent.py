@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
+from loopwarden.transcripts.chat_calls import chat_calls
 from loopwarden.transcripts.fields import elements, mapping, money, shares, word
-from loopwarden.transcripts.model import Spent
 from loopwarden.transcripts.outline import outline
-from loopwarden.transcripts.shape import arguments, count, text_of, tool_result
+from loopwarden.transcripts.shape import count, text_of, tool_result
 from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SweAgentReader:
         if not isinstance(steps, list) and not isinstance(history, list):
             raise TranscriptError(source.label, "no SWE-agent trajectory: neither `trajectory` nor `history`")
         stream = Stream(STREAM, notes)
-        yield stream.start(word(document.get("environment")) or "SWE-agent run", agent="SWE-agent")
+        yield stream.start(document.get("environment"), "SWE-agent run", agent="SWE-agent")
         if isinstance(steps, list) and steps:
             yield stream.user()  # the task
             yield from _steps(steps, mapping(document.get("info")), stream, notes)
@@ -78,13 +78,7 @@ def _steps(steps: list[Any], info: dict[str, Any], stream: Stream, notes: ReadNo
                 yield _command(action, stream, place)
                 if isinstance(step.get("observation"), str):
                     yield from stream.result(_turn(place), tool_result(step["observation"]))
-        if tokens_in[place] or tokens_out[place] or share is not None:
-            yield Spent(
-                stream=stream.id,
-                input_tokens=tokens_in[place],
-                output_tokens=tokens_out[place],
-                cost=share,
-            )
+        yield from stream.spent(tokens_in[place], tokens_out[place], share)
 
 
 def _history(messages: list[Any], stream: Stream, notes: ReadNotes) -> Iterator[Item]:
@@ -109,16 +103,10 @@ def _history(messages: list[Any], stream: Stream, notes: ReadNotes) -> Iterator[
 def _asked(
     message: dict[str, Any], stream: Stream, place: int, notes: ReadNotes
 ) -> Iterator[tuple[Item, str]]:
-    calls = elements(message.get("tool_calls"))
+    calls = list(chat_calls(message.get("tool_calls"), notes))
     for number, call in enumerate(calls):
-        function = mapping(mapping(call).get("function"))
-        tool = word(function.get("name"))
-        if tool is None:
-            notes.add("bad_line")
-            continue
-        given = word(call.get("id")) or f"{_turn(place)}/{number}"
-        asked = arguments(function.get("arguments"))
-        yield stream.call(tool, asked, given=given, turn=_turn(place)), given
+        given = call.call_id or f"{_turn(place)}/{number}"
+        yield stream.call(call.tool, call.arguments, given=given, turn=_turn(place)), given
     action = message.get("action")
     if not calls and isinstance(action, str) and action.strip():
         yield _command(action, stream, place), _turn(place)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import elements, mapping, money, word
-from loopwarden.transcripts.model import Spent
 from loopwarden.transcripts.outline import outline
 from loopwarden.transcripts.shape import arguments, count, seconds, text_of, tool_result
 from loopwarden.transcripts.stream import Stream, StreamNames
@@ -17,7 +16,7 @@ from loopwarden.transcripts.stream import Stream, StreamNames
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from loopwarden.transcripts.model import Item, ReadNotes
+    from loopwarden.transcripts.model import Item, ReadNotes, Spent
     from loopwarden.transcripts.source import Source
 
 _MESSAGE = ("simulations", "[]", "messages", "[]")
@@ -110,19 +109,12 @@ class _Simulation:
             asked = arguments(call.get("arguments"))
             yield stream.call(tool, asked, given=call.get("id"), turn=f"message-{place}", at=at)
         usage = mapping(message.get("usage"))
-        spent = Spent(
-            stream=stream.id,
-            input_tokens=count(usage.get("prompt_tokens")),
-            output_tokens=count(usage.get("completion_tokens")),
-            cost=money(message.get("cost")),
-            at=at,
-        )
-        if not (spent.input_tokens or spent.output_tokens or spent.cost):
-            return
+        read, written = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+        spent = stream.spent(read, written, money(message.get("cost")), at)
         if by_user and self._held is not None:
-            self._held.append(spent)
+            self._held += spent
         else:
-            yield spent
+            yield from spent
 
     def _result(self, message: object) -> Iterator[Item]:
         if not isinstance(message, dict):

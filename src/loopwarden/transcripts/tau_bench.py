@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
-from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.chat_calls import chat_calls
+from loopwarden.transcripts.fields import word
 from loopwarden.transcripts.outline import outline
-from loopwarden.transcripts.shape import arguments, text_of, tool_result
+from loopwarden.transcripts.shape import text_of, tool_result
 from loopwarden.transcripts.stream import Stream, StreamNames
 
 if TYPE_CHECKING:
@@ -62,14 +63,8 @@ def _messages(messages: list[Any], stream: Stream, notes: ReadNotes) -> Iterator
             continue
         role, text = message.get("role"), text_of(message.get("content"))
         if role == "assistant":
-            for call in elements(message.get("tool_calls")):
-                function = mapping(mapping(call).get("function"))
-                tool = word(function.get("name"))
-                if tool is None:
-                    notes.add("bad_line")
-                    continue
-                asked = arguments(function.get("arguments"))
-                yield stream.call(tool, asked, given=call.get("id"), turn=f"reply-{place}")
+            for call in chat_calls(message.get("tool_calls"), notes):
+                yield stream.call(call.tool, call.arguments, given=call.call_id, turn=f"reply-{place}")
         elif role == "tool":
             shown = tool_result(text, is_error=text.startswith(ERROR_MARK))
             yield from stream.result(message.get("tool_call_id"), shown, tool=word(message.get("name")))

@@ -25,6 +25,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.core.finding import Finding
+from loopwarden.core.log import LONGEST
 
 if TYPE_CHECKING:
     from loopwarden.core.log import Log
@@ -36,7 +37,6 @@ EXAMPLE = "abc" * 8
 LEGEND = ()
 
 SHORTEST: Final = 3
-LONGEST: Final = 64
 LAPS: Final = 3
 """Whole laps, the present call included, before a round is one."""
 
@@ -66,11 +66,11 @@ class Cycle:
 
     def push(self, log: Log) -> None:
         """The newest call of the log has just been added."""
-        index = log.end - 1 - log.base
-        signature = log.signatures[index]
+        signature = log.signatures[-1]
         self._run = self._run + 1 if signature == self._last else 1
         self._last = signature
         if self.period:
+            index = log.end - 1 - log.base
             before = index - self.period
             if before < 0 or log.signatures[before] != signature:
                 self.period = 0
@@ -135,11 +135,17 @@ class Cycle:
         nearest = log.end - log.newest(signature)
         run = self._run if signature == self._last else 0
         least = max(SHORTEST, nearest, run + 1, alternating)
-        if least > LONGEST or not (log.repeated(signature) and log.repeated(signatures[end - 1])):
+        # In a round every call but those of the first lap came before.
+        most = min(LONGEST, (log.again + 1) // (LAPS - 1), (log.end + 1 - floor) // LAPS, (end + 1) // LAPS)
+        if least > most or not (log.repeated(signature) and log.repeated(signatures[end - 1])):
             return False
-        most = min(LONGEST, (end + 1) // LAPS, (log.end + 1 - floor) // LAPS)
-        for period in range(least, most + 1):
-            if signatures[end - period] != signature or signatures[end - 1] != signatures[end - 1 - period]:
+        near = signatures[end - most : end - least + 1]
+        near.reverse()
+        place = -1
+        for _ in range(near.count(signature)):
+            place = near.index(signature, place + 1)
+            period = least + place
+            if signatures[end - 1] != signatures[end - 1 - period]:
                 continue
             tail = signatures[end + 1 - LAPS * period :]
             if tail[period:] != tail[:-period]:
@@ -173,8 +179,8 @@ class Cycle:
         laps = count // self.period
         result = ", with the same results in every lap" if level == "critical" else ""
         seen = f"The same {self.period} calls ({named}) have gone round {laps} times{result}."
-        turn = lap.index(min(lap))
-        key = f"cycle:{blake2b(b''.join(lap[turn:] + lap[:turn]), digest_size=8).hexdigest()}"
+        turned = min(lap[turn:] + lap[:turn] for turn in range(len(lap)))
+        key = f"cycle:{blake2b(b''.join(turned), digest_size=8).hexdigest()}"
         return Finding("cycle", level, count, threshold, key, seen, tuple(lap), tools or (use.tool,))
 
 

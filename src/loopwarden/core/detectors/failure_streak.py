@@ -74,9 +74,10 @@ class FailureStreak:
         self.turn = -1
         self.several = False
 
-    def judge(self, use: ToolUse, warning: int) -> Finding | None:
-        """Judge any call."""
-        if self.count < warning or not self.several:
+    def judge(self, use: ToolUse, warning: int, history: int) -> Finding | None:
+        """Judge any call; the row is seen within a window of `history` calls."""
+        count = min(self.count, history)
+        if count < warning or not self.several:
             return None
-        seen = f"The last {self.count} calls all failed, with several tools."
-        return Finding("failure_streak", "warning", self.count, warning, KEY, seen, (), (use.tool,))
+        seen = f"The last {count} calls all failed, with several tools."
+        return Finding("failure_streak", "warning", count, warning, KEY, seen, (), (use.tool,))

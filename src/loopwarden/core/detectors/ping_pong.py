@@ -69,6 +69,10 @@ class Alternation:
         self._last_use, self._other_use = use, self._last_use
         self._newest = position
 
+    def unbroken(self, end: int) -> int:
+        """Its length if no call that waits stands in it or after it, up to position `end`; else 0."""
+        return self.length if end - self._start == self.length else 0
+
     def judge(self, use: ToolUse, signature: bytes, log: Log, history: int) -> Finding | None:
         """Judge a call that may go on with the alternation.
 
@@ -78,16 +82,18 @@ class Alternation:
             log: The calls before it.
             history: Size of the window; an alternation is seen within it only.
         """
+        start = max(self._start, log.start)
         length = min(self.length, history)
+        if not self.unbroken(log.end):  # calls that wait take places in the window
+            length = sum(not one.waits for one in log.uses[start - log.base :])
         count = length + 1
         if signature != self.other or self.last is None or length < _SHORTEST or count < use.warning:
             return None
-        start = max(self._start, log.start)
         level: Level = "warning"
         threshold = use.warning
         if (
             count >= use.critical
-            and (not log.open or next(reversed(log.open)) < start)
+            and not any(one >= start and not log.uses[one - log.base].waits for one in log.open)
             and log.broke(signature) < start
             and log.broke(self.last) < start
         ):

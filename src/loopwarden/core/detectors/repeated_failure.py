@@ -130,8 +130,13 @@ class Failures:
         seen = (
             f"{use.tool} failed {count} times in a row in the same way, although different things were tried."
         )
-        key = f"failure:{use.tool}:{short(row.failure)}"
-        return Finding("repeated_failure", level, count, threshold, key, seen, (), (use.tool,))
+        loop = key(use, row.failure)
+        return Finding("repeated_failure", level, count, threshold, loop, seen, (), (use.tool,))
+
+
+def key(use: ToolUse, failure: bytes) -> str:
+    """The name of the loop."""
+    return f"failure:{use.tool}:{short(failure)}"
 
 
 def _two(values: tuple[bytes, ...], value: bytes) -> tuple[bytes, ...]:

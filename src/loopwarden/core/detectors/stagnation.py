@@ -79,12 +79,11 @@ class Stagnation:
             self.count += 1
             self.turn = entry.turn
 
-    def judge(self, use: ToolUse) -> Finding | None:
-        """Judge a call of the tool whose answers stand still."""
-        if self.count < use.warning or not self.varied or use.tool != self.tool:
+    def judge(self, use: ToolUse, history: int) -> Finding | None:
+        """Judge a call of the tool whose answers stand still, within a window of `history` calls."""
+        count = min(self.count, history)
+        if count < use.warning or not self.varied or use.tool != self.tool:
             return None
-        seen = (
-            f"The last {self.count} calls of {use.tool} had different arguments and all gave the same result."
-        )
+        seen = f"The last {count} calls of {use.tool} had different arguments and all gave the same result."
         key = f"stagnation:{use.tool}"
-        return Finding("stagnation", "warning", self.count, use.warning, key, seen, (), (use.tool,))
+        return Finding("stagnation", "warning", count, use.warning, key, seen, (), (use.tool,))

@@ -95,9 +95,9 @@ class Churn:
         self.several = False
         self.through.clear()
 
-    def judge(self, use: ToolUse, warning: int) -> Finding | None:
-        """Judge a call; it is critical at twice the warning."""
-        count = self.count
+    def judge(self, use: ToolUse, warning: int, history: int) -> Finding | None:
+        """Judge a call; it is critical at twice the warning, within a window of `history` calls."""
+        count = min(self.count, history)
         if not self.several or count < warning:
             return None
         if use.tool in self.worked and use.tool not in self.through:
