@@ -68,18 +68,20 @@ def large(number: int) -> Step:
 
 
 def mix(number: int) -> Step:
-    """Work as it is: a look at the state every 5 calls, edits, tests that fail in between."""
-    match number % 10:
-        case 0 | 5:
+    """Work as it is: a look at the state every 5 calls, edits, tests that fail, files read again."""
+    match number % 20:
+        case 0 | 5 | 10 | 15:
             return "exec", {"command": "git status"}, text_result(f"on branch main, {number // 30} changes")
-        case 3 | 7:
+        case 3 | 8 | 13:
             change = {"path": f"src/part_{number % 70}.py", "old": f"value {number}", "new": f"{number + 1}"}
             return "edit", change, text_result("1 place changed")
-        case 4 | 8:
+        case 18:
             details = {"status": "completed", "exitCode": 1, "aggregated": f"FAILED test_part_{number % 9}"}
             return "exec", {"command": "pytest -q"}, {"content": [], "details": details}
+        case 2 | 7 | 14:
+            return small(number % 100)
         case _:
-            return small(number % 50 if number % 20 < 10 else number)
+            return small(number)
 
 
 def repeat(_: int) -> Step:

@@ -12,7 +12,7 @@ from loopwarden.errors import (
     TranscriptError,
 )
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage, Verdict
-from loopwarden.guard import LoopGuard
+from loopwarden.guard import GuardSession, LoopGuard
 
 __version__ = "0.1.0"
 
@@ -20,6 +20,7 @@ __all__ = [
     "Compaction",
     "Config",
     "ConfigError",
+    "GuardSession",
     "LoopAborted",
     "LoopGuard",
     "LoopwardenError",

@@ -12,13 +12,13 @@ import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 import orjson
 
 from loopwarden.core.profile import ToolUses
 from loopwarden.core.run_state import RunState
-from loopwarden.core.settings import Settings
+from loopwarden.core.settings import Mode, Settings
 from loopwarden.core.snapshot import dump, load
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from loopwarden.config import Config
-    from loopwarden.core.settings import Mode
     from loopwarden.events import Event, Verdict
 
 Parameters = ParamSpec("Parameters")
@@ -40,6 +39,9 @@ Listener: TypeAlias = "Callable[[Verdict, Event], None]"
 
 OnError: TypeAlias = Literal["allow", "raise"]
 """What a fault in the guard itself does: log it and let the call run, or raise it (for tests)."""
+
+_LOGGED: Final = 1024
+"""Loops that are remembered as logged."""
 
 MAX_RUNS: Final = 10_000
 """Runs kept at once by default; the one that was quiet for longest is forgotten first."""
@@ -76,7 +78,8 @@ class Verbs:
         door = self._door
         try:
             with door._lock:  # noqa: SLF001 - one module
-                state = door._run((self.session_id, run_id))  # noqa: SLF001 - one module
+                key = self.session_id, run_id
+                state = door._newest if key == door._newest_key else door._run(key)  # noqa: SLF001 - one module
                 verdict = state.call(tool, arguments, call_id, turn_id, at)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return door._fault()  # noqa: SLF001 - one module
@@ -84,7 +87,7 @@ class Verbs:
             call = ToolCall(
                 tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
             )
-            door._tell(verdict, call)  # noqa: SLF001 - one module
+            door._tell(self.session_id, verdict, call)  # noqa: SLF001 - one module
         return verdict
 
     def after(
@@ -95,6 +98,7 @@ class Verbs:
         error: str | BaseException | None = None,
         run_id: str | None = None,
         unknown_tool: str | None = None,
+        timed_out: bool = False,
         at: float | None = None,
     ) -> Verdict:
         """A call ended. Meanings as in `Outcome`; a `TimeoutError` counts as out of time.
@@ -103,13 +107,13 @@ class Verbs:
             A verdict; `abort` when the post-compaction guard ends the run here.
         """
         door = self._door
-        timed_out = False
         try:
             if error is not None and not isinstance(error, str):
-                timed_out = isinstance(error, TimeoutError)
+                timed_out = timed_out or isinstance(error, TimeoutError)
                 error = f"{type(error).__name__}: {error}"
             with door._lock:  # noqa: SLF001 - one module
-                state = door._run((self.session_id, run_id))  # noqa: SLF001 - one module
+                key = self.session_id, run_id
+                state = door._newest if key == door._newest_key else door._run(key)  # noqa: SLF001 - one module
                 verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return door._fault()  # noqa: SLF001 - one module
@@ -123,7 +127,7 @@ class Verbs:
                 run_id=run_id,
                 at=at,
             )
-            door._tell(verdict, outcome)  # noqa: SLF001 - one module
+            door._tell(self.session_id, verdict, outcome)  # noqa: SLF001 - one module
         return verdict
 
     def compacted(
@@ -136,9 +140,11 @@ class Verbs:
         """A person wrote."""
         return self.feed(UserMessage(run_id=run_id, at=at))
 
-    def retract(self, call_ids: Iterable[str], *, run_id: str | None = None) -> Verdict:
+    def retract(
+        self, call_ids: Iterable[str], *, run_id: str | None = None, at: float | None = None
+    ) -> Verdict:
         """A model reply failed and is made again: its calls are rolled back."""
-        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id))
+        return self.feed(Retraction(call_ids=tuple(call_ids), run_id=run_id, at=at))
 
     def forget(self, *, run_id: str | None = None) -> None:
         """A run is over: drop its state."""
@@ -182,6 +188,7 @@ class LoopGuard(Verbs):
 
     Raises:
         ConfigError: The configuration is wrong.
+        ValueError: `mode` or `on_error` is none of its values.
     """
 
     def __init__(
@@ -194,16 +201,20 @@ class LoopGuard(Verbs):
         on_error: OnError = "allow",
         max_runs: int = MAX_RUNS,
     ) -> None:
+        for name, value, allowed in (("mode", mode, Mode), ("on_error", on_error, OnError)):
+            if value not in get_args(allowed):
+                raise ValueError(f"{name}={value!r}; allowed: {', '.join(get_args(allowed))}")
         self.session_id = None
         self._door = self
         self.settings = _settings(config, agent_id, mode)
         self._uses = ToolUses(self.settings)
         self._runs: OrderedDict[tuple[str | None, str | None], RunState] = OrderedDict()
-        self._newest: RunState | None = None  # the last in `_runs`
-        self._newest_key: tuple[str | None, str | None] = (None, None)
+        self._newest: RunState  # the last in `_runs`, if its key is known
+        self._newest_key: tuple[str | None, str | None] | None = None
         self._listeners = tuple(on_verdict)
         self._on_error = on_error
         self._max_runs = max_runs
+        self._logged: dict[tuple[str | None, str | None, str | None], None] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         _guards.add(self)
@@ -253,7 +264,7 @@ class LoopGuard(Verbs):
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
         with self._lock:
             self._runs.pop((session_id, run_id), None)
-            self._newest = None
+            self._newest_key = None
 
     def _save(self, session_id: str | None, run_id: str | None) -> bytes | None:
         with self._lock:
@@ -267,6 +278,7 @@ class LoopGuard(Verbs):
             raise StoreError(f"a saved run is damaged: {error}") from error
         state = load(data, self.settings, self._uses)
         with self._lock:
+            self._newest_key = None
             self._runs[session_id, run_id] = state
             self._runs.move_to_end((session_id, run_id))
             if len(self._runs) > self._max_runs:
@@ -279,7 +291,7 @@ class LoopGuard(Verbs):
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return self._fault()
         if verdict.detector is not None or type(event) is Compaction:
-            self._tell(verdict, event)
+            self._tell(session_id, verdict, event)
         return verdict
 
     def _fault(self) -> Verdict:
@@ -297,7 +309,7 @@ class LoopGuard(Verbs):
 
     def _state(self, session_id: str | None, event: Event) -> RunState:
         if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
-            self._newest = None
+            self._newest_key = None
             continued = self._runs.pop((session_id, event.continues), None)
             if continued is not None:
                 self._runs[session_id, event.run_id] = continued
@@ -305,9 +317,6 @@ class LoopGuard(Verbs):
 
     def _run(self, key: tuple[str | None, str | None]) -> RunState:
         """The state of a run, by session and run id; a new one if it is not known."""
-        newest = self._newest
-        if newest is not None and key == self._newest_key:
-            return newest
         runs = self._runs
         state = runs.get(key)
         if state is None:
@@ -319,12 +328,18 @@ class LoopGuard(Verbs):
         self._newest_key, self._newest = key, state
         return state
 
-    def _tell(self, verdict: Verdict, event: Event) -> None:
+    def _tell(self, session_id: str | None, verdict: Verdict, event: Event) -> None:
+        """Log what was found and tell the listeners; an ended run is told of once."""
         if type(event) is Compaction and self.settings.enabled is not False:
             log.armed(self.settings.post_compaction_window)
-        if verdict.detector is None:
+        if verdict.detector is None or (verdict.action == "abort" and not verdict.announce):
             return
-        log.found(verdict, event)
+        if (
+            self.settings.enabled is not None
+            or verdict.would is None
+            or self._is_new(session_id, verdict, event)
+        ):
+            log.found(verdict, event)
         for listener in self._listeners:
             try:
                 listener(verdict, event)
@@ -332,6 +347,16 @@ class LoopGuard(Verbs):
                 if self._on_error == "raise":
                     raise
                 log.logger.exception("fault in a listener")
+
+    def _is_new(self, session_id: str | None, verdict: Verdict, event: Event) -> bool:
+        """With `enabled` unset nothing acts, and each loop is logged once (SPEC section 8)."""
+        loop = session_id, event.run_id, verdict.key
+        if loop in self._logged:
+            return False
+        self._logged[loop] = None
+        if len(self._logged) > _LOGGED:
+            del self._logged[next(iter(self._logged))]
+        return True
 
 
 class GuardSession(Verbs):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from loopwarden.errors import LoopAborted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from loopwarden.events import Verdict
 
@@ -20,6 +20,7 @@ current_run: Final[ContextVar[str | None]] = ContextVar("loopwarden_run", defaul
 """The run that calls of guarded functions belong to."""
 
 _numbers = itertools.count(1)
+_UNKNOWN: Final = inspect.signature(lambda *args, **kwargs: None)
 
 
 class Asked(Protocol):
@@ -38,19 +39,52 @@ class Asked(Protocol):
     ) -> Verdict:
         """What came of it."""
 
+    def retract(self, call_ids: list[str], *, run_id: str | None) -> Verdict:
+        """It is rolled back."""
+
 
 def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Callable[..., Any]:
-    """A function that asks the guard before it runs, and tells it what came of it."""
-    tool = name if name is not None else function.__name__
-    by_name = inspect.signature(function)
+    """A function that asks the guard before it runs, and tells it what came of it.
+
+    Raises:
+        TypeError: It is a generator function, whose call is over before anything came of it; or it has no
+            name and none is given.
+    """
+    tool = name if name is not None else getattr(function, "__name__", None)
+    if tool is None:
+        raise TypeError(f"{function!r} has no name; give one: guard.tool(name=...)")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{tool} is a generator function: its call ends before its items are made. Guard a function "
+            "that returns them all, or call before() and after() around the iteration."
+        )
+    try:
+        by_name = inspect.signature(function)
+    except ValueError:  # some built-in functions have none
+        by_name = _UNKNOWN
+    own = _owner(function, by_name)
 
     def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str | None, Verdict]:
         call_id = f"call-{next(_numbers)}"
         run_id = current_run.get()
-        arguments = _arguments(by_name, args, kwargs)
+        arguments = _arguments(by_name, own, args, kwargs)
         verdict = guard.before(tool, arguments, call_id=call_id, run_id=run_id, at=time.monotonic())
         _leave(verdict)
         return call_id, run_id, verdict
+
+    async def awaited(
+        start: Callable[[], Awaitable[Any]], call_id: str, run_id: str | None, verdict: Verdict
+    ) -> Any:
+        try:
+            result = await start()
+        except Exception as error:
+            _leave(guard.after(call_id, error=error, run_id=run_id))
+            raise
+        except BaseException:  # cancelled or interrupted: as if it had not been asked for
+            guard.retract([call_id], run_id=run_id)
+            raise
+        _leave(guard.after(call_id, result=result, run_id=run_id))
+        return _warned(result, verdict)
 
     if inspect.iscoroutinefunction(function):
 
@@ -59,13 +93,7 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
             call_id, run_id, verdict = enter(args, kwargs)
             if verdict.action == "block":
                 return verdict.message
-            try:
-                result = await function(*args, **kwargs)
-            except BaseException as error:
-                _leave(guard.after(call_id, error=error, run_id=run_id))
-                raise
-            _leave(guard.after(call_id, result=result, run_id=run_id))
-            return _warned(result, verdict)
+            return await awaited(lambda: function(*args, **kwargs), call_id, run_id, verdict)
 
         return asynchronous
 
@@ -76,9 +104,14 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
             return verdict.message
         try:
             result = function(*args, **kwargs)
-        except BaseException as error:
+        except Exception as error:
             _leave(guard.after(call_id, error=error, run_id=run_id))
             raise
+        except BaseException:  # cancelled or interrupted: as if it had not been asked for
+            guard.retract([call_id], run_id=run_id)
+            raise
+        if inspect.iscoroutine(result):  # a plain function or an object that hands on an async one
+            return awaited(lambda: result, call_id, run_id, verdict)
         _leave(guard.after(call_id, result=result, run_id=run_id))
         return _warned(result, verdict)
 
@@ -90,14 +123,29 @@ def _leave(verdict: Verdict) -> None:
         raise LoopAborted(verdict)
 
 
-def _arguments(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name, so that the way they are passed makes no difference."""
-    if not args:
-        return kwargs
+def _owner(function: Callable[..., Any], signature: inspect.Signature) -> str | None:
+    """Name of the parameter that takes the object of a method; it is no argument that the model gave."""
+    inside, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    first = next(iter(signature.parameters), None)
+    return first if inside and not inside.endswith("<locals>") and first in {"self", "cls"} else None
+
+
+def _arguments(
+    signature: inspect.Signature, own: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Arguments by name with the defaults, so that the way they are passed makes no difference."""
     try:
-        return dict(signature.bind(*args, **kwargs).arguments)
+        bound = signature.bind(*args, **kwargs)
     except TypeError:  # the function will say so itself
         return {"args": args, **kwargs}
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and not arguments[name].keys() & arguments.keys():
+            arguments.update(arguments.pop(name))
+    if own is not None:
+        del arguments[own]
+    return arguments
 
 
 def _warned(result: Any, verdict: Verdict) -> Any:

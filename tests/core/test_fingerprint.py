@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,11 @@ def seen(tool: ToolUse, result: object = None, error: str | None = None) -> Obse
 
 def same(tool: ToolUse, one: object, other: object) -> bool:
     return seen(tool, one).fingerprint == seen(tool, other).fingerprint
+
+
+class Status(enum.StrEnum):
+    FAILED = "failed"
+    RUNNING = "running"
 
 
 EXEC = {"status": "completed", "exitCode": 0, "aggregated": "out", "durationMs": 5, "pid": 7, "cwd": "/a"}
@@ -88,6 +94,7 @@ IGNORED: dict[str, tuple[ToolKind, dict[str, Any], dict[str, Any]]] = {
     "exec: folder": ("exec", EXEC, {"cwd": "/b"}),
     "exec: start": ("exec", EXEC, {"startedAt": 99}),
     "exec running: process": ("exec", RUNNING, {"pid": 8, "sessionId": "s2", "startedAt": 6, "cwd": "/b"}),
+    "exec running: an enumeration": ("exec", RUNNING, {"status": Status.RUNNING, "pid": 8}),
     "exec approval: id and end": ("exec", APPROVAL, {"approvalId": "a2", "expiresAt": 13}),
     "poll: hint": ("poll", POLL, {"retryInMs": 900}),
     "poll: session": ("poll", POLL, {"sessionId": "s2"}),
@@ -200,6 +207,7 @@ FLAGS: dict[str, tuple[ToolKind, Any, int]] = {
     "isError that is not true": ("other", {"content": "no", "isError": "yes"}, 0),
     "a failed status": ("other", parts("x", status="error"), FAILED),
     "a failed status in a bare result": ("other", {"status": "failed"}, FAILED),
+    "a failed status of an enumeration": ("other", parts("x", status=Status.FAILED), FAILED),
     "another status": ("other", parts("x", status="completed"), 0),
     "an exit code": ("exec", parts(exitCode=2, aggregated="no"), FAILED),
     "exit code 0": ("exec", parts(exitCode=0, aggregated="no"), 0),
@@ -259,9 +267,19 @@ NAMED: dict[str, tuple[dict[str, Any], Any, Any, bool]] = {
     "a name in details": ({"ignore_result": ("took",)}, parts("t", took=1), parts("t", took=2), True),
     "another name": ({"ignore_result": ("took",)}, {"rows": 1}, {"rows": 2}, False),
     "a pointer": ({"ignore_result": ("/a/0/b",)}, {"a": [{"b": 1}]}, {"a": [{"b": 2}]}, True),
-    "a pointer to another place": ({"ignore_result": ("/a/1/b",)}, {"a": [{"b": 1}]}, {"a": [{"b": 2}]}, False),
+    "a pointer to another place": (
+        {"ignore_result": ("/a/1/b",)},
+        {"a": [{"b": 1}]},
+        {"a": [{"b": 2}]},
+        False,
+    ),
     "a pointer is no name": ({"ignore_result": ("/b",)}, {"a": {"b": 1}}, {"a": {"b": 2}}, False),
-    "an escaped pointer": ({"ignore_result": ("/a~1b/c~0d",)}, {"a/b": {"c~d": 1}}, {"a/b": {"c~d": 2}}, True),
+    "an escaped pointer": (
+        {"ignore_result": ("/a~1b/c~0d",)},
+        {"a/b": {"c~d": 1}},
+        {"a/b": {"c~d": 2}},
+        True,
+    ),
     "a pattern": ({"ignore_text": (r"took \d+ ms",)}, "ok, took 5 ms", "ok, took 6 ms", True),
     "a pattern in parts": ({"ignore_text": (r"took \d+ ms",)}, parts("took 5 ms"), parts("took 6 ms"), True),
     "a pattern that does not match": ({"ignore_text": (r"took \d+ ms",)}, "took 5 s", "took 6 s", False),
@@ -279,7 +297,11 @@ def test_profiles_leave_parts_of_results_out(name: str) -> None:
 def test_patterns_are_blanked_in_errors_and_in_a_commands_output() -> None:
     tool = use("exec", ignore_text=(r"took \d+ ms",))
     assert seen(tool, error="took 5 ms").fingerprint == seen(tool, error="took 6 ms").fingerprint
-    for kind, details in (("exec", {"exitCode": 0}), ("exec", {"status": "running"}), ("poll", {"exitCode": 0})):
+    for kind, details in (
+        ("exec", {"exitCode": 0}),
+        ("exec", {"status": "running"}),
+        ("poll", {"exitCode": 0}),
+    ):
         tool = use(kind, ignore_text=(r"took \d+ ms",))  # type: ignore[arg-type]  # kinds
         for field in ("tail", "aggregated"):
             one, other = (parts(**details, **{field: f"took {ms} ms"}) for ms in (5, 6))
@@ -294,7 +316,12 @@ SIGNED: dict[str, tuple[dict[str, Any], Any, Any, bool]] = {
     "not that one": ({"ignore_arguments": ("/why",)}, {"q": {"why": 1}}, {"q": {"why": 2}}, False),
     "identity": ({"identity": ("id",)}, {"id": 1, "q": "a"}, {"id": 1, "q": "b"}, True),
     "identity that differs": ({"identity": ("id",)}, {"id": 1, "q": "a"}, {"id": 2, "q": "a"}, False),
-    "identity by pointer": ({"identity": ("/a/id",)}, {"a": {"id": 1}, "q": 1}, {"a": {"id": 1}, "q": 2}, True),
+    "identity by pointer": (
+        {"identity": ("/a/id",)},
+        {"a": {"id": 1}, "q": 1},
+        {"a": {"id": 1}, "q": 2},
+        True,
+    ),
     "identity that is missing": ({"identity": ("id",)}, {"q": "a"}, {"id": None}, False),
     "identity of what is no mapping": ({"identity": ("id",)}, "one", "other", False),
 }

@@ -48,14 +48,13 @@ class Text(str):
 
 def circle() -> object:
     inner: dict[str, object] = {}
-    inner["content"] = [inner]
-    inner["details"] = inner
-    return inner
+    inner["content"] = ["x", inner]
+    return {**inner, "details": {"more": inner}}
 
 
-def deep(wrap: Callable[[Any], Any]) -> object:
+def deep(wrap: Callable[[Any], Any], depth: int = 1_000) -> object:
     value: Any = 1
-    for _ in range(100_000):
+    for _ in range(depth):
         value = wrap(value)
     return value
 
@@ -69,7 +68,7 @@ def hostile() -> dict[str, object]:
         "deep mappings": deep(lambda inner: {"a": inner}),
         "deep content": {"content": lists, "details": lists},
         "deep details": {"content": [], "details": {"a": lists}},
-        "a large text": "1.0 tool x not found at 12:00 " * 200_000,
+        "a large text": "1.0 tool x not found at 12:00 " * 10_000,
         "half of a pair": "\ud800",
         "half of a pair as a key": {"\udfff": {"content": "\ud800"}},
         "no number": math.nan,
@@ -110,7 +109,7 @@ CONFIG = {
 @pytest.mark.parametrize("name", NAMES)
 def test_no_value_breaks_the_guard(name: str) -> None:
     value = hostile()[name]
-    for tool in TOOLS if name != "a large text" else TOOLS[:2]:
+    for tool in TOOLS:
         guard = LoopGuard(CONFIG, on_error="raise")
         answers = []
         for number in range(6):
@@ -120,6 +119,24 @@ def test_no_value_breaks_the_guard(name: str) -> None:
             guard.before(tool, arguments, call_id=f"d{number}", run_id="other")
             guard.after(f"d{number}", error=str(value) if isinstance(value, str) else "x", run_id="other")
         assert answers == ["allow"] * 3 + ["warn"] * 2 + ["block"], tool
+
+
+@pytest.mark.parametrize("tool", ["exec", "read"])
+def test_a_very_large_text_does_not_either(tool: str) -> None:
+    text = "1.0 tool x not found at 12:00 " * 1_700_000  # some 50 MB
+    guard = LoopGuard(CONFIG, on_error="raise")
+    guard.before(tool, text, call_id="c")
+    guard.after("c", error=text)
+    guard.before(tool, text, call_id="c")
+    assert guard.after("c", result=text).action == "allow"
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}])
+def test_very_deep_values_do_not_either(wrap: Callable[[Any], Any]) -> None:
+    value = deep(wrap, 30_000)
+    guard = LoopGuard(CONFIG, on_error="raise")
+    assert guard.before("exec", value, call_id="c").action == "allow"
+    assert guard.after("c", result={"content": [value], "details": {"a": value}}).action == "allow"
 
 
 @pytest.mark.parametrize("tool", ["", "\ud800", "a b\nc", "x" * 1_000_000, "*", "[", "\x00"])
@@ -144,10 +161,12 @@ def test_two_long_names_that_differ_at_the_end_are_two_tools() -> None:
 
 
 def test_a_large_document_is_answered() -> None:
-    rows = [{"id": number, "name": f"row {number}", "tags": ["a", "b"]} for number in range(50_000)]
+    rows = [{"id": number, "name": f"row {number}", "tags": ["a", "b"]} for number in range(5_000)]
     guard = LoopGuard(SMALL, on_error="raise")
     for number in range(6):
-        copied = json.loads(json.dumps({"content": [{"type": "json", "json": rows}], "details": {"rows": rows}}))
+        copied = json.loads(
+            json.dumps({"content": [{"type": "json", "json": rows}], "details": {"rows": rows}})
+        )
         verdict = guard.before("query", {"all": True}, call_id=f"c{number}")
         guard.after(f"c{number}", result=copied)
     assert verdict.action == "block"

@@ -114,7 +114,10 @@ def test_the_end_is_final(after: str) -> None:
     played = act("a" * 10 + after)
     assert played.strip.endswith("X" + "".join("@" if letter == "@" else "X" for letter in after))
     ends = [verdict for verdict in played.verdicts[9:] if verdict.detector]
-    assert len(set(map(id, ends))) == 1
+    assert {(verdict.key, verdict.error, verdict.count) for verdict in ends} == {
+        (ends[0].key, "tool_loop_persisted", 9)
+    }
+    assert [verdict.announce for verdict in ends] == [True] + [False] * (len(ends) - 1)
 
 
 def test_a_message_starts_an_unscoped_session_afresh() -> None:

@@ -138,9 +138,7 @@ def test_a_rolled_back_probe_is_still_to_come() -> None:
     ("run_id", "gap", "expected"),
     [(None, 61.0, "...ww"), (None, 60.0, "BBBBB"), ("run", 61.0, "BBBBB")],
 )
-def test_a_long_gap_starts_an_unscoped_session_afresh(
-    run_id: str | None, gap: float, expected: str
-) -> None:
+def test_a_long_gap_starts_an_unscoped_session_afresh(run_id: str | None, gap: float, expected: str) -> None:
     run = Run({**SMALL, "idleResetSeconds": 60, "globalCircuitBreakerThreshold": 50}, run_id)
     assert run.calls(6, at=1000.0) == "...wwB"
     assert run.calls(5, at=1000.0 + gap) == expected

@@ -326,7 +326,7 @@ _ON_VALUES: Final = (
 
 def _deep(value: Any, chance: random.Random) -> bytes:
     """The value with a very deep one put in the place of a text of it."""
-    depth = chance.choice((100, 250, 500, 900, 1_100, DEEPEST))
+    depth = chance.choice((100, 500, 950, 985, 1_000, 1_015, DEEPEST))
     opening, closing = chance.choice(((b"[", b"]"), (b'{"a":', b"}"), (b'{"content":[', b"]}"), (b'{"children":[', b"]}")))
     deep = opening * depth + b"1" + closing * depth
     place: list[Any] = [value]

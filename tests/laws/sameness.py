@@ -1,4 +1,6 @@
-"""What the model compares: calls, results and failures as plain values, after sections 3 and 8 of the specification.
+"""What the model compares: calls, results and failures as plain values.
+
+After sections 3 and 8 of the specification.
 
 Nothing here is a digest, bounded, or safe for hostile input; it is meant to be read.
 """
@@ -17,7 +19,17 @@ if TYPE_CHECKING:
     from loopwarden.core.settings import Settings
     from loopwarden.events import Outcome
 
-SEND_VOLATILE = {"message", "messageId", "fileId", "pollId", "receipt", "idempotencyKey", "runId", "ts", "timestamp"}
+SEND_VOLATILE = {
+    "message",
+    "messageId",
+    "fileId",
+    "pollId",
+    "receipt",
+    "idempotencyKey",
+    "runId",
+    "ts",
+    "timestamp",
+}
 
 MASKED = re.compile(
     r"'[^']*[/\\][^']*'|\"[^\"]*[/\\][^\"]*\"|\d{4}-\d\d-\d\d[T ]?[\d:.Z]*|\d+:\d\d(:\d\d)?"
@@ -50,7 +62,7 @@ class Ending:
     """How a call ended.
 
     Attributes:
-        value: What is compared to say "the same outcome".
+        value: What is compared to say "the same outcome"; `None` while the call runs.
         failed: Whether it is a failure.
         cause: What is compared to say "the same failure"; `None` without a failure.
         missing: The name of the tool that does not exist, if that was the failure.
@@ -58,12 +70,16 @@ class Ending:
         text: Text of the result, for the least length that stagnation asks for.
     """
 
-    value: str
+    value: str | None
     failed: bool
     cause: str | None
     missing: str | None
     timed_out: bool
     text: str
+
+
+RUNNING = Ending(value=None, failed=False, cause=None, missing=None, timed_out=False, text="")
+"""The ending of a call that has none yet."""
 
 
 def manner(settings: Settings, tool: str, arguments: Any) -> Manner:
@@ -141,7 +157,8 @@ def ending(how: Manner, outcome: Outcome) -> Ending:
         )
     result = without(outcome.result, how.ignore_result)
     record = result if isinstance(result, dict) else {}
-    details = record.get("details") if isinstance(record.get("details"), dict) else {}
+    found = record.get("details")
+    details: dict[str, Any] = found if isinstance(found, dict) else {}
     text = _text(record)
     for pattern in how.ignore_text:
         text = re.sub(pattern, "", text)
@@ -163,14 +180,20 @@ def ending(how: Manner, outcome: Outcome) -> Ending:
     elif how.kind == "send":
         compared = ["send", flagged, without(record.get("details"), SEND_VOLATILE)]
     else:
-        parts = [part for part in record.get("content", []) if isinstance(part, dict) and part.get("type") != "text"]
+        parts = [
+            part
+            for part in record.get("content", [])
+            if isinstance(part, dict) and part.get("type") != "text"
+        ]
         compared = ["other", record.get("details"), text, parts]
     code = details.get("exitCode") if how.kind == "exec" else None
     failed = flagged or timed_out or (code not in (None, 0) and not (code == 1 and output == ""))
     return Ending(
         value=plain(compared),
         failed=failed,
-        cause=(MASKED.sub("#", output if code is not None else text) + f" {status} {code}") if failed else None,
+        cause=(MASKED.sub("#", output if code is not None else text) + f" {status} {code}")
+        if failed
+        else None,
         missing=(outcome.unknown_tool or unknown_tool(text)) if flagged else outcome.unknown_tool,
         timed_out=timed_out,
         text=output if how.kind == "exec" else text,
@@ -188,4 +211,6 @@ def _text(record: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n".join(part.get("text", "") for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(
+        part.get("text", "") for part in parts if isinstance(part, dict) and part.get("type") == "text"
+    )

@@ -36,7 +36,8 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _exec(code: int, output: str) -> dict[str, Any]:
-    return _text(output) | {"details": {"status": "completed", "exitCode": code, "timedOut": False, "aggregated": output}}
+    details = {"status": "completed", "exitCode": code, "timedOut": False, "aggregated": output}
+    return _text(output) | {"details": details}
 
 
 RESULTS: tuple[dict[str, Any], ...] = (
@@ -63,9 +64,12 @@ class Step:
 
     Attributes:
         what: `call` (with its outcome), `open` (the outcome comes later or never), `end` (of the open call
-            number `number`), `again` (the same event of that open call), `stray` (an outcome of no call),
-            `turn` (a new reply begins), `user`, `compact`, `move` (a compaction under a new run id), `retract`
-            (the last `number + 1` calls).
+            number `number`), `again` (the event of that open call once more), `stray` (an outcome of no
+            call), `turn` (a new reply begins), `pause` (of the clock), `user`, `compact`, `move` (there and
+            back, under another run id), `retract` (the last reply, or the last two).
+        tool: Index into `TOOLS`.
+        argument: The only argument.
+        result: Index into `RESULTS`; one past the end is a new result each time.
         together: Whether the call belongs to the present reply; else it has no turn.
         run: Index of the run; 0 is the unscoped session.
     """
@@ -80,6 +84,9 @@ class Step:
 
 
 RUNS = (None, "r1", "r2")
+
+IDLE = 50
+"""Seconds after which an unscoped session starts afresh, where it does; an event takes one second."""
 
 
 @dataclass
@@ -96,6 +103,7 @@ class Host:
     twins: bool = True
     reports: bool = False
     made: int = 0
+    clock: float = 0
     turn: int = 0
     fresh: int = 0
     open: list[tuple[str, int, ToolCall]] = field(default_factory=list)
@@ -103,10 +111,12 @@ class Host:
 
     def events(self, step: Step) -> Iterator[Event]:
         run = RUNS[step.run]
+        self.clock += 1
         if step.what in ("call", "open"):
             self.made += 1
             twin = any(
-                (one.tool, one.arguments, one.turn_id) == (TOOLS[step.tool], {"n": step.argument}, f"t{self.turn}")
+                (one.tool, one.arguments, one.turn_id)
+                == (TOOLS[step.tool], {"n": step.argument}, f"t{self.turn}")
                 for one in self.asked[-10:]
             )
             self.turn += not step.together or (twin and not self.twins)
@@ -116,6 +126,7 @@ class Host:
                 call_id="c" if self.reused and step.what == "call" else f"c{self.made}",
                 run_id=run,
                 turn_id=f"t{self.turn}" if step.together else None,
+                at=self.clock,
             )
             self.asked.append(call)
             if step.what == "open":
@@ -133,6 +144,8 @@ class Host:
                 yield self.outcome(call, step.result)
         elif step.what == "stray":
             yield Outcome(call_id="nobody", run_id=run, result="?")
+        elif step.what == "pause":
+            self.clock += 2 * IDLE
         elif step.what == "turn":
             self.turn += 1
         elif step.what == "user":
@@ -143,7 +156,9 @@ class Host:
             yield Compaction(run_id=f"{run}-{self.made}", continues=run)
             yield Compaction(run_id=run, continues=f"{run}-{self.made}")
         elif step.what == "retract" and not self.reused:
-            replies = list(dict.fromkeys(call.turn_id or call.call_id for call in self.asked if call.run_id == run))
+            replies = list(
+                dict.fromkeys(call.turn_id or call.call_id for call in self.asked if call.run_id == run)
+            )
             gone = replies[-1 - step.number % 2 :]
             ids = tuple(c.call_id for c in self.asked if c.run_id == run and (c.turn_id or c.call_id) in gone)
             self.asked = [call for call in self.asked if call.run_id != run or call.call_id not in ids]
@@ -171,11 +186,14 @@ SETTINGS = st.builds(
     enabled=st.sampled_from((True, True, True, None)),
     history_size=st.integers(3, 12) | st.just(30),
     unknown_tool_threshold=st.integers(1, 4),
-    detectors=st.builds(Detectors, **dict.fromkeys(Detectors.__slots__, st.sampled_from((True, True, True, False)))),
+    detectors=st.builds(
+        Detectors, **dict.fromkeys(Detectors.__slots__, st.sampled_from((True, True, True, False)))
+    ),
     post_compaction_window=st.integers(2, 4),
     on_critical=st.sampled_from(("block", "block", "block", "ask", "abort", "warn")),
     refused_call_limit=st.sampled_from((1, 3, 5, 15, 50)),
     reset_on_write=st.booleans(),
+    idle_reset_seconds=st.sampled_from((None, None, IDLE)),
     mode=st.sampled_from(("enforce", "enforce", "observe")),
 )
 """Small thresholds, all switches; mostly enforcing."""
@@ -185,8 +203,12 @@ SETTINGS = st.builds(
 def streams(draw: st.DrawFn, *, others: Sequence[str] = ()) -> list[Step]:
     """A stream with many loops; `others` are the kinds of steps besides calls that come up."""
     few = {
-        "tool": st.sampled_from(draw(st.lists(st.integers(0, len(TOOLS) - 1), min_size=1, max_size=4, unique=True))),
-        "result": st.sampled_from(draw(st.lists(st.integers(0, len(RESULTS)), min_size=1, max_size=4, unique=True))),
+        "tool": st.sampled_from(
+            draw(st.lists(st.integers(0, len(TOOLS) - 1), min_size=1, max_size=4, unique=True))
+        ),
+        "result": st.sampled_from(
+            draw(st.lists(st.integers(0, len(RESULTS)), min_size=1, max_size=4, unique=True))
+        ),
         "argument": st.integers(0, draw(st.integers(0, 2))),
         "run": st.sampled_from(draw(st.sampled_from(((0,), (1,), (1,), (0, 1, 2))))),
         "number": st.integers(0, 2),
@@ -196,5 +218,7 @@ def streams(draw: st.DrawFn, *, others: Sequence[str] = ()) -> list[Step]:
     other = st.builds(Step, what=st.sampled_from(others), **few) if others else call
     word = st.lists(call | other if "turn" in others else call, min_size=1, max_size=7)
     loop = st.builds(lambda word, times: word * times, word, st.integers(2, 8))
-    parts = draw(st.lists(loop | st.lists(call, max_size=3) | st.lists(other, max_size=2), min_size=1, max_size=7))
+    parts = draw(
+        st.lists(loop | st.lists(call, max_size=3) | st.lists(other, max_size=2), min_size=1, max_size=7)
+    )
     return [step for part in parts for step in part][:120]

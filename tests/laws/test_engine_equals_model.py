@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopwarden.core.settings import Settings
 from loopwarden.events import Outcome, ToolCall
 from loopwarden.guard import LoopGuard
-from tests.laws.model import Model, Said
+from tests.laws.history import Said
+from tests.laws.model import Model
 from tests.laws.streams import SETTINGS, Host, Step, streams
 
+if TYPE_CHECKING:
+    from loopwarden.core.settings import Settings
+
 FIELDS = tuple(Said.__dataclass_fields__)
-PLAIN = ("user", "compact", "move", "stray")
+PLAIN = ("user", "compact", "move", "stray", "pause")
 OPEN = ("open", "open", "end", "end", "again")
 
 

@@ -27,14 +27,18 @@ def test_case(case: Situation) -> None:
     answers: list[Answer] = []
     calls = 0
     for place, event in enumerate(case.events):
-        if isinstance(event, Outcome) and (event.run_id, event.call_id) in refused and place not in case.always:
+        if (
+            isinstance(event, Outcome)
+            and (event.run_id, event.call_id) in refused
+            and place not in case.always
+        ):
             continue
         said: Any = model.feed(event)
         if isinstance(event, ToolCall):
             calls += 1
             mark = refused.add if said.action in ("block", "abort") else refused.discard
             mark((event.run_id, event.call_id))
-        action = said.action if case.mode == "enforce" else said.would or "allow"
+        action: Any = said.action if case.mode == "enforce" else said.would or "allow"
         answers.append(Answer(calls=calls, call=isinstance(event, ToolCall), action=action, verdict=said))
     assert broken_bounds(case.bounds, answers) == []
 

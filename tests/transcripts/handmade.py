@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
-from loopwarden.events import Outcome, ToolCall
-from loopwarden.transcripts.model import ReadNotes, Recorded, StreamStart
+from loopwarden.events import Outcome, Retraction, ToolCall
+from loopwarden.transcripts.model import ReadNotes, Recorded, Spent, StreamStart
 from loopwarden.transcripts.source import Source
 from tests.transcripts.facts import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from loopwarden.events import Event
     from loopwarden.transcripts.model import Item, Reader
 
 JUNK: tuple[Any, ...] = (None, 7, -1.5, True, "", "x", [], {}, [1], {"a": 1}, [[None]], 10**30, "\ud800")
@@ -45,21 +47,47 @@ def read(reader: Reader, data: bytes | Source) -> tuple[list[Item], ReadNotes]:
     return items, notes
 
 
+@dataclass
+class _Told:
+    """What was told of one stream so far."""
+
+    open: set[str] = field(default_factory=set)
+    turns: list[str | None] = field(default_factory=list)  # one a call
+    paid: set[str | None] = field(default_factory=set)
+
+
 def assert_sound(items: Iterable[Item]) -> None:
-    """Streams start once and first; an outcome belongs to an open call; open ids don't come again."""
-    open_calls: dict[str, set[str]] = {}
+    """The promises of `transcripts.model` that hold whatever the format and however damaged the file."""
+    streams: dict[str, _Told] = {}
     for item in items:
         if isinstance(item, StreamStart):
-            assert item.stream not in open_calls
-            assert item.title
-            open_calls[item.stream] = set()
+            assert item.stream not in streams, "a stream begins once"
+            assert item.title.isprintable()
+            assert item.title.strip()
+            streams[item.stream] = _Told()
             continue
-        waiting = open_calls[item.stream]
-        if isinstance(item, Recorded) and isinstance(item.event, ToolCall):
-            assert item.event.call_id not in waiting
-            waiting.add(item.event.call_id)
-        elif isinstance(item, Recorded) and isinstance(item.event, Outcome):
-            waiting.remove(item.event.call_id)
+        told = streams[item.stream]  # else something came before the start
+        if isinstance(item, Spent):
+            assert item.input_tokens or item.output_tokens or item.cost, "nothing spent is not told"
+            told.paid.update(told.turns)
+        else:
+            _assert_sound_event(item.event, told)
+
+
+def _assert_sound_event(event: Event, told: _Told) -> None:
+    if isinstance(event, ToolCall):
+        assert event.call_id not in told.open, "an open call is not told again"
+        told.open.add(event.call_id)
+        if event.turn_id is not None and event.turn_id in told.turns:
+            assert told.turns[-1] == event.turn_id, "the calls of a reply are not torn apart"
+            assert event.turn_id not in told.paid, "a reply is paid after its calls"
+        told.turns.append(event.turn_id)
+    elif isinstance(event, Outcome):
+        told.open.remove(event.call_id)  # else a call ended that was not open
+        assert event.error is None or event.result is None
+    elif isinstance(event, Retraction):
+        assert event.call_ids
+        told.open.difference_update(event.call_ids)
 
 
 def strip(items: Iterable[Item]) -> str:

@@ -168,6 +168,17 @@ def test_a_continuation_leaves_out_what_was_copied() -> None:
         ("terminal", '{"output": "x", "exit_code": 1, "error": "e"}', command_result("x\ne", exit_code=1)),
         ("terminal", "no json", {"content": [{"type": "text", "text": "no json"}]}),
         ("terminal", '{"output": "x", "exit_code": true}', None),
+        (
+            "process",
+            '{"status": "running", "pid": 7, "uptime_seconds": 9, "output_preview": "x"}',
+            command_result("x", running=True),
+        ),
+        (
+            "process",
+            '{"status": "exited", "output_preview": "x", "exit_code": 1}',
+            command_result("x", exit_code=1),
+        ),
+        ("process", '{"status": "not_found"}', None),
     ],
 )
 def test_results(tool: str, content: Any, result: Any) -> None:

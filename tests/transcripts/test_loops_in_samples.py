@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from loopwarden.guard import LoopGuard
@@ -11,9 +9,6 @@ from loopwarden.transcripts.model import Recorded
 from loopwarden.transcripts.registry import read
 from tests.transcripts.facts import SAMPLES
 from tests.transcripts.test_registry import RECORDED
-
-if TYPE_CHECKING:
-    from loopwarden.events import Action
 
 STREAK = {"generic_repeat": "block"}
 COMPACTED_STREAK = {"generic_repeat": "block", "post_compaction": "abort"}
@@ -71,11 +66,9 @@ LOGS: dict[str, dict[str, dict[str, str]]] = {
 }
 """The episodes of console logs that loop, by file and stream; all their other episodes don't."""
 
-RANKS: dict[Action | None, int] = {"warn": 1, "block": 2, "abort": 3}
+RANKS = {"warn": 1, "block": 2, "abort": 3}
 
-BENIGN = [
-    name for name in RECORDED if name.removeprefix("converted/") not in CONVERTED and name not in LOGS
-]
+BENIGN = [name for name in RECORDED if name.removeprefix("converted/") not in CONVERTED and name not in LOGS]
 
 
 def found(sample: str) -> dict[str, dict[str, str]]:
@@ -90,9 +83,9 @@ def found(sample: str) -> dict[str, dict[str, str]]:
         if verdict.detector is None or verdict.would is None:
             continue
         actions = seen.setdefault(item.stream, {})
-        before = actions.get(verdict.detector)
-        if before is None or RANKS[before] < RANKS[verdict.would]:  # type: ignore[index]  # our own values
-            actions[verdict.detector] = verdict.would
+        actions[verdict.detector] = max(
+            actions.get(verdict.detector, "warn"), verdict.would, key=RANKS.__getitem__
+        )
     return seen
 
 

@@ -17,7 +17,7 @@ SESSION = "converted/openclaw/v3_streak_with_branch_and_compaction.jsonl"
 EVENT = {"traceSchema": "openclaw-trajectory", "schemaVersion": 1, "traceId": "s", "sessionId": "s"}
 CALL = {"toolCallId": "call_1", "name": "read", "arguments": {"path": "a"}}
 
-SIDE_FILES = {
+SIDE_FILES: dict[str, list[dict[str, object]]] = {
     "s.trajectory.jsonl": [
         EVENT | {"source": "runtime", "type": "session.started", "ts": "2026-01-01T00:00:00Z", "seq": 1},
         EVENT | {"source": "transcript", "type": "tool.call", "data": CALL},

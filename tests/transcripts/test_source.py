@@ -8,7 +8,8 @@ import pytest
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.model import ReadNotes
-from loopwarden.transcripts.source import HEAD_BYTES, HEAD_RECORDS, Limits, Source, parse_line
+from loopwarden.transcripts.parsing import parse_line
+from loopwarden.transcripts.source import HEAD_BYTES, HEAD_RECORDS, Limits, Source
 from tests.transcripts.written import written
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ import pytest
 from loopwarden.events import Outcome, Retraction, ToolCall
 from loopwarden.transcripts.model import ReadNotes, Spent
 from loopwarden.transcripts.stream import Stream, StreamNames
+from tests.transcripts.facts import events
 
 
 def test_names_are_given_once() -> None:
@@ -50,8 +51,9 @@ def test_held_results_come_as_they_came_in(ended: tuple[float | None, ...], told
     notes = ReadNotes()
     stream = Stream("s", notes)
     for at in ended:
-        stream.hold(stream.call("f", None), "y", at=at)
-    assert [item.event.call_id for item in stream.release()] == told
+        stream.call("f", None)
+        stream.hold("y", at=at)
+    assert [event.call_id for event in events(stream.release(), Outcome)] == told
     assert stream.release() == []
     stream.finish()
     assert notes.counts == {}
@@ -59,11 +61,15 @@ def test_held_results_come_as_they_came_in(ended: tuple[float | None, ...], told
 
 def test_open_calls_are_taken_back_once() -> None:
     stream = Stream("s", ReadNotes())
-    calls = [stream.call("f", None, given=name) for name in "abc"]
-    stream.result("b")
-    (item,) = stream.retract(calls, at=1.0)
+    for name in "abc":
+        stream.call("f", None, given=name)
+    stream.end("b")
+    assert stream.end("b") == ()
+    (item,) = stream.retract("abc", at=1.0)
     assert item.event == Retraction(call_ids=("a", "c"), at=1.0)
-    assert stream.retract(calls) == ()
+    assert stream.retract("abc") == ()
+    (item,) = stream.retract("abc", ended=True)
+    assert item.event == Retraction(call_ids=("a", "b", "c"))
 
 
 def test_what_costs_nothing_is_not_told() -> None:

@@ -32,6 +32,7 @@ EXIT_UNREADABLE = 3
 
 _REFRESH_SECONDS = 0.1
 _POLL_SECONDS = 1.0
+_PATIENCE = 4.0
 _PIPED_WIDTH = 400
 """Columns where there is no screen: paths stay in one piece for other programs."""
 
@@ -314,6 +315,7 @@ def _follow(paths: list[str] | None, file_format: str | None, options: ScanOptio
     follower = Follower(find, options, clock=time.monotonic, now=time.time)
     first = True
     while True:
+        begun = time.monotonic()
         for notice in follower.look():
             loop = notice.loop
             step = loop.steps[0] if loop.steps else None
@@ -332,4 +334,5 @@ def _follow(paths: list[str] | None, file_format: str | None, options: ScanOptio
             watched = words.plural(follower.files, "file")
             console.print(Text(f"Watching {watched} and new ones; Ctrl-C ends.", style="dim"), soft_wrap=True)
             first = False
-        time.sleep(_POLL_SECONDS)
+        # Listing many thousand sessions takes a while; most of the time is left to others.
+        time.sleep(max(_POLL_SECONDS, _PATIENCE * (time.monotonic() - begun)))

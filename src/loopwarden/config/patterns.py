@@ -44,7 +44,8 @@ def check_pattern(pattern: str) -> str:
         shortest = tree.getwidth()[0]
     except (re.error, OverflowError, RecursionError, Warning) as error:
         reason = str(error)  # which may repeat a part of the pattern
-        raise ValueError(f"no regular expression: {reason if reason.isprintable() else ascii(reason)}") from error
+        reason = reason if reason.isprintable() else ascii(reason)
+        raise ValueError(f"no regular expression: {reason}") from error
     if shortest == 0:
         raise ValueError("matches the empty text; only something that is there can be blanked")
     if _check(tree, times=1) > MAX_REPEATS:

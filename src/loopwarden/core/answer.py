@@ -28,6 +28,8 @@ _NEXT: Final = {
     "abort": "This call did not run, and the run ends here.",
 }
 
+_ENDS: Final = "The run ends here."
+
 
 class Announcements:
     """Remembers what was said of which loop, so that it is said on crossings and every ten."""
@@ -61,6 +63,7 @@ def verdict(
     action: Action,
     *,
     tool: str | None,
+    ran: bool = False,
     acts: bool,
     announce: bool,
     error: AbortCode | None = None,
@@ -72,6 +75,7 @@ def verdict(
         finding: What was found.
         action: What is to be done.
         tool: Tool of the present call, `None` where the event is no call.
+        ran: Whether the present call has run already.
         acts: Whether the action is taken; else it stands in `would`.
         announce: Whether the model is to be told now.
         error: Code of the abort.
@@ -81,7 +85,7 @@ def verdict(
     if reason:
         parts.append(reason)
     if action in _NEXT:
-        parts.append(_NEXT[action] if tool is not None else "The run ends here.")
+        parts.append(_ENDS if ran or tool is None else _NEXT[action])
     return Verdict(
         action=action if acts else "allow",
         level=finding.level,

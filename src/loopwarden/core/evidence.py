@@ -43,10 +43,12 @@ class Evidence:
     def close_turn(self, entries: list[Entry]) -> None:
         """The turn of these calls is over."""
         log = self.log
+        cycle = self._cycle
         for entry in entries:
             position = log.append(entry)
             self._alternation.push(entry.signature, entry.use, position)
-            self._cycle.push(log)
+            if cycle.period:
+                cycle.push(log)
         self.rows.close_turn(log.floor)
 
     def settle(self, group: Entry, shared: bytes, outcome: Observed) -> None:

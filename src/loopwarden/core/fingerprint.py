@@ -99,6 +99,11 @@ def observe(
         missing: Name of the tool that does not exist, where the host says so.
         timed_out: Whether the host says that it ran out of time.
     """
+    if error is None and use.plain_result and not missing and not timed_out:
+        text = _only_text(result)
+        if text is not None:  # most results, whatever the kind of the tool
+            data = b"t" if use.kind == "send" else b"t" + _encode(text)
+            return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
     if error is not None:
         text = _text(use, error)
         return _failure(b"e" + _encode(text), text, None, missing, timed_out)
@@ -118,13 +123,6 @@ def observe(
 
 def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None, timed_out: bool) -> Observed:
     """A result of `content` and `details`, the shape of OpenClaw, MCP and our own readers."""
-    if type(content := result.get("content")) is list and len(content) == 1 and len(result) == 1:
-        part = content[0]
-        if type(part) is dict and use.plain_result and type(text := part.get("text")) is str:
-            # Nothing but one text, the shape of most results, whatever the kind of the tool.
-            data = b"t" if use.kind == "send" else b"t" + _encode(text)
-            if not missing and not timed_out:
-                return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
     if use.ignore_result:
         reduced = without(result, use.ignore_result)
         result = reduced if type(reduced) is dict else {}
@@ -160,13 +158,21 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     return _observed(data, SUBSTANTIAL if len(_encode(output)) >= _SUBSTANTIAL_BYTES else 0)
 
 
+def _only_text(result: object) -> str | None:
+    """The text of a result that holds nothing but one, in the shape of content parts."""
+    if type(result) is dict and len(result) == 1 and type(content := result.get("content")) is list:
+        if len(content) == 1 and type(part := content[0]) is dict and type(text := part.get("text")) is str:
+            return text
+    return None
+
+
 def _exec(fields: dict[str, object]) -> tuple[object, str | None]:
     """What counts of a command's details, and its output if it stands there."""
-    status = fields.get("status")
+    status = _word(fields.get("status"))
     if status == "running":
         tail = fields.get("tail")
         return ("running", tail), tail if type(tail) is str else None
-    if type(status) is str and status.startswith("approval"):
+    if status is not None and status.startswith("approval"):
         return [fields.get(name) for name in _EXEC_APPROVAL], ""
     if "aggregated" in fields or "exitCode" in fields:
         output = fields.get("aggregated")
@@ -194,8 +200,12 @@ def _failed(kind: str, result: dict[str, object], fields: dict[str, object], out
 def _flagged(result: dict[str, object], fields: dict[str, object]) -> bool:
     if result.get("isError") is True or result.get("is_error") is True:
         return True
-    status = fields.get("status")
-    return type(status) is str and status in _FAILED_STATUS
+    return _word(fields.get("status")) in _FAILED_STATUS
+
+
+def _word(value: object) -> str | None:
+    """A text as a plain one, whatever a subclass of `str` (as an enumeration) makes of comparisons."""
+    return str.__str__(value) if issubclass(type(value), str) else None
 
 
 def _failure(
@@ -205,10 +215,10 @@ def _failure(
         return _observed(data, FAILED | TIMED_OUT)
     masked = _encode(mask(text))
     if fields:
-        masked = canonical((fields.get("status"), fields.get("exitCode"))) + masked
-    return _observed(
-        data, FAILED, blake2b(masked, digest_size=DIGEST_BYTES).digest(), missing or unknown_tool(text)
-    )
+        masked = canonical([fields.get("status"), fields.get("exitCode")]) + masked
+    failure = _SIGNATURE.copy()
+    failure.update(masked)
+    return _observed(data, FAILED, failure.digest(), missing or unknown_tool(text))
 
 
 def _content(content: object) -> tuple[str, list[object]]:

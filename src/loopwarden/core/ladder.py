@@ -100,26 +100,22 @@ class Ladder:
 
     Attributes:
         held: The loops by key, oldest first.
+        counted: By signature how many of its calls were refused, and whether it polls.
         refusals: Refused calls that are not forgiven.
         fresh: Executed calls in a row, since the last refusal, that succeeded with something new.
     """
 
-    __slots__ = ("_refused", "fresh", "held", "refusals")
+    __slots__ = ("counted", "fresh", "held", "refusals")
 
     def __init__(self) -> None:
         self.held: dict[str, Held] = {}
         self.refusals = 0
         self.fresh = 0
-        self._refused: dict[bytes, tuple[int, bool]] = {}
-
-    @property
-    def busy(self) -> bool:
-        """Whether an outcome may change anything here."""
-        return bool(self.held or self._refused)
+        self.counted: dict[bytes, tuple[int, bool]] = {}
 
     def refused(self, signature: bytes) -> int:
         """Refusals that add to the streak of a signature."""
-        return self._refused[signature][0] if signature in self._refused else 0
+        return self.counted[signature][0] if signature in self.counted else 0
 
     def find(self, use: ToolUse, signature: bytes) -> Held | None:
         """The loop that a call belongs to, one that is not half-open first."""
@@ -143,10 +139,10 @@ class Ladder:
         held.others = 0
         self.fresh = 0
         self.refusals += 1
-        count, _ = self._refused.get(signature, (0, False))
-        self._refused[signature] = (count + 1, use.poll)
-        if len(self._refused) > _REFUSED:
-            del self._refused[next(iter(self._refused))]
+        count, _ = self.counted.get(signature, (0, False))
+        self.counted[signature] = (count + 1, use.poll)
+        if len(self.counted) > _REFUSED:
+            del self.counted[next(iter(self.counted))]
         if held.tool is not None:
             held.expected.setdefault(signature, None)
         if held.finding.detector in ONE_REFUSAL:
@@ -163,8 +159,8 @@ class Ladder:
             others: Completed calls that half-open the loops they don't belong to.
         """
         signature = entry.signature
-        if signature in self._refused and outcome.fingerprint != last:
-            del self._refused[signature]
+        if signature in self.counted and outcome.fingerprint != last:
+            del self.counted[signature]
         for key, held in list(self.held.items()):
             if held.probe is entry or held.covers(entry.use, signature):
                 if not held.same(entry, outcome):
@@ -180,13 +176,15 @@ class Ladder:
 
     def written(self, resets: bool) -> None:
         """A new write succeeded: free the loops whose evidence it resets, half-open the others."""
+        if not self.held and not self.counted:
+            return
         for key, held in list(self.held.items()):
             if resets and held.finding.detector in FREED_BY_WRITE:
                 self._free(key)
             else:
                 held.half_open()
         if resets:
-            self._refused = {signature: one for signature, one in self._refused.items() if one[1]}
+            self.counted = {signature: one for signature, one in self.counted.items() if one[1]}
 
     def forgive(self) -> None:
         """The refusals so far no longer count towards the end of the run."""
@@ -207,4 +205,4 @@ class Ladder:
     def _free(self, key: str) -> None:
         held = self.held.pop(key)
         for signature in held.expected:
-            self._refused.pop(signature, None)
+            self.counted.pop(signature, None)

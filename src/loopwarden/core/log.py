@@ -96,6 +96,7 @@ class Log:
         end: Position that the next call gets.
         floor: Positions before it no longer count for calls that are no polls.
         again: Newest calls in a row that each came before, no more than `LONGEST` calls ago.
+        row: Newest calls in a row that are the same.
         open: Positions without outcome, oldest first.
         marked: What is known of the outcomes with flags, by position.
     """
@@ -113,6 +114,7 @@ class Log:
         "marked",
         "open",
         "outcomes",
+        "row",
         "signatures",
         "turns",
         "uses",
@@ -131,6 +133,7 @@ class Log:
         self.end = 0
         self.floor = 0
         self.again = 0
+        self.row = 0
         self.open: dict[int, None] = {}
         self.marked: dict[int, Observed] = {}
         self._known: dict[bytes, int | Repeats] = {}
@@ -149,7 +152,7 @@ class Log:
 
     def repeated(self, signature: bytes) -> bool:
         """Whether two calls with this signature or more are kept."""
-        return isinstance(self._known.get(signature), Repeats)
+        return type(self._known.get(signature)) is Repeats
 
     def outcome(self, signature: bytes) -> bytes | None:
         """The newest outcome of this signature in the window, `None` where there is none."""
@@ -178,40 +181,48 @@ class Log:
 
     def append(self, entry: Entry) -> int:
         """Take in a call whose turn is over; returns its position."""
-        position = self._append(entry.signature, entry.shared, entry.use, entry.turn, _crc(entry.call_id))
-        entry.position = position
-        outcome = entry.outcome
-        if outcome is not None and outcome.flags:
-            self.marked[position] = outcome
-        return position
-
-    def _append(self, signature: bytes, outcome: bytes | None, use: ToolUse, turn: int, crc: int) -> int:
-        position = self.end
+        try:
+            crc = crc32(entry.call_id.encode())
+        except UnicodeEncodeError:  # lone surrogates
+            crc = _crc(entry.call_id)
+        signature = entry.signature
+        shared = entry.shared
+        use = entry.use
+        position = entry.position = self.end
         known = self._known.get(signature)
         if known is None:
             self._known[signature] = position
             self.again = 0
+            self.row = 1
         else:
             if isinstance(known, int):
                 known = self._promote(known)
-            self.again = self.again + 1 if position - known.newest <= LONGEST else 0
-            signature = self.signatures[known.newest - self.base]  # one object for equal signatures
+            newest = known.newest
+            signature = self.signatures[newest - self.base]  # one object for equal signatures
+            self.again = self.again + 1 if position - newest <= LONGEST else 0
+            self.row = self.row + 1 if position - newest == 1 else 1
             if known.floor < self.floor and not use.poll:
                 known.reset(self.floor)
-            known.count += position >= known.floor
+            known.count += 1
             known.newest = position
-            if outcome is not None:
-                if outcome == known.outcome:
-                    outcome = known.outcome
-                _complete(known, position, outcome)
+            if shared is not None:
+                if shared == known.outcome:
+                    known.streak += 1
+                    shared = known.outcome  # one object for equal outcomes
+                else:
+                    known.broke, known.outcome, known.streak = known.completed, shared, 1
+                known.completed = position
         self.end = position + 1
         self.signatures.append(signature)
-        self.outcomes.append(outcome)
+        self.outcomes.append(shared)
         self.uses.append(use)
-        self.turns.append(turn)
+        self.turns.append(entry.turn)
         self.ids.append(crc)
-        if outcome is None:
+        if shared is None:
             self.open[position] = None
+        outcome = entry.outcome
+        if outcome is not None and outcome.flags:
+            self.marked[position] = outcome
         self._leave(position - self._history)
         return position
 
@@ -287,14 +298,11 @@ class Log:
         log = Log(self._history, self._depth)
         log.floor = sum(1 for position in range(self.base, self.floor) if position not in positions)
         moved = {}
-        for index, signature in enumerate(self.signatures):
-            if index + self.base not in positions:
-                position = log._append(
-                    signature, self.outcomes[index], self.uses[index], self.turns[index], self.ids[index]
-                )
-                moved[index + self.base] = position
-                if index + self.base in self.marked:
-                    log.marked[position] = self.marked[index + self.base]
+        for entry, crc in zip(self.entries(), self.ids, strict=True):
+            position = entry.position
+            if position not in positions:
+                moved[position] = log.append(entry)
+                log.ids[-1] = crc
         return log, moved
 
     def entries(self) -> Iterator[Entry]:
@@ -302,7 +310,7 @@ class Log:
         for index, signature in enumerate(self.signatures):
             entry = Entry("", self.uses[index], signature, self.turns[index], None)
             entry.position = index + self.base
-            fingerprint = self.outcomes[index]
+            entry.shared = fingerprint = self.outcomes[index]
             if fingerprint is not None:
                 entry.outcome = self.marked.get(entry.position) or Observed(fingerprint, 0, None, None)
             yield entry
@@ -313,7 +321,7 @@ class Log:
         if position >= base:
             index = position - base
             known = self._known.get(self.signatures[index])
-            if isinstance(known, Repeats) and position >= known.floor:
+            if type(known) is Repeats and position >= known.floor:
                 known.count -= 1
                 if position > known.broke and self.outcomes[index] is not None:
                     known.streak -= 1
@@ -338,10 +346,7 @@ class Log:
 
 
 def _crc(call_id: str) -> int:
-    try:
-        return crc32(call_id.encode())
-    except UnicodeEncodeError:  # lone surrogates
-        return crc32(call_id.encode("utf-8", "surrogatepass"))
+    return crc32(call_id.encode("utf-8", "surrogatepass"))
 
 
 def _complete(known: Repeats, position: int, outcome: bytes) -> None:

@@ -50,6 +50,11 @@ class Rows:
         self.waiting = 0
         self._pending: list[Entry] = []
 
+    @property
+    def present(self) -> int:
+        """Calls of the present turn."""
+        return len(self._pending) - self.waiting
+
     def add(self, entry: Entry) -> None:
         """A call has been asked for; it counts once its turn is over and its outcome is there."""
         self._pending.append(entry)
@@ -126,7 +131,6 @@ class Rows:
         outcome = entry.outcome
         if entry.use.waits:
             return
-        fresh = (entry.twin or entry).position >= floor
         if outcome is None:  # it has not failed, and says nothing of what its tool's outcomes are
             self.unknown.fold(entry)
             self.churn.fold(entry)
@@ -141,7 +145,7 @@ class Rows:
             self.stagnation.fold(entry)
             return
         self.unknown.fold(entry)
-        if fresh:
+        if (entry.twin or entry).position >= floor:
             self.failures.fold(entry)
             self.streak.fold(entry)
         if not outcome.flags & FAILED:

@@ -6,6 +6,7 @@ and its size is bounded by the settings.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.core.answer import Announcements, verdict
@@ -30,11 +31,15 @@ _WRITES: Final = 1024
 """Writes that are remembered, to tell a new one; the oldest is forgotten first."""
 
 
+_TURN: Final = 1024
+"""Calls of one turn that are taken together; a turn that goes on is taken as another one."""
+
+
 class RunState:
     """The guard's state of one run.
 
     Attributes:
-        aborted: The verdict that ended the run, `None` while it goes on.
+        aborted: What every later call is answered, `None` while the run goes on.
         compared: What the last call or outcome was compared by: its signature or fingerprint.
     """
 
@@ -123,8 +128,10 @@ class RunState:
         if known is not None:
             return known[1]
         use = self._uses.find(tool, arguments)
-        if turn_id is None or turn_id != self._turn_id:
-            self._close_turn()
+        if turn_id is None or turn_id != self._turn_id or self._evidence.rows.present >= _TURN:
+            if self._present:
+                self._close_turn()
+            self._turn += 1
             self._turn_id = turn_id
         self.compared = name = signature(use, arguments)
         self._calls += 1
@@ -153,16 +160,15 @@ class RunState:
 
     def _close_turn(self) -> None:
         """The calls of the present turn become evidence."""
-        if self._present:
-            self._evidence.close_turn(self._present)
-            self._present.clear()
+        self._evidence.close_turn(self._present)
+        self._present.clear()
+        if self._siblings:
             self._siblings.clear()
-        self._turn += 1
 
     def _judge(self, entry: Entry, identical: int) -> Verdict:
         use, name = entry.use, entry.signature
         ladder = self._ladder
-        refused = ladder.refused(name)
+        refused = ladder.refused(name) if ladder.counted else 0
         finding, breaks = self._evidence.find(use, name, identical, refused)
         if finding is None and not ladder.held:
             return use.allow
@@ -171,7 +177,7 @@ class RunState:
         if self._settings.on_critical == "warn":
             return self._say(finding, "warn", use)
         if breaks and finding is not None:
-            return self._abort(finding, use, "tool_loop_persisted")
+            return self._abort(finding, use)
         critical = finding is not None and finding.level == "critical"
         held = ladder.find(use, name)
         if held is None and finding is not None and critical:
@@ -216,18 +222,29 @@ class RunState:
         settings = self._settings
         refusals = self._ladder.refuse(held, use, name)
         if settings.on_critical == "abort":
-            return self._abort(held.finding, use, "tool_loop_persisted")
+            return self._abort(held.finding, use)
         if refusals >= settings.refused_call_limit:
             reason = f"This would be refused call number {refusals} of this run."
-            return self._abort(held.finding, use, "tool_loop_persisted", reason)
+            return self._abort(held.finding, use, reason=reason)
         return self._say(held.finding, "block", use)
 
-    def _abort(self, finding: Finding, use: ToolUse | None, error: AbortCode, reason: str = "") -> Verdict:
+    def _abort(
+        self,
+        finding: Finding,
+        use: ToolUse | None,
+        error: AbortCode = "tool_loop_persisted",
+        *,
+        reason: str = "",
+    ) -> Verdict:
         acts = self._settings.mode == "enforce"
         tool = use.tool if use is not None else None
-        answer = verdict(finding, "abort", tool=tool, acts=acts, announce=True, error=error, reason=reason)
+        ran = error == "compaction_loop_persisted"
+        answer = verdict(
+            finding, "abort", tool=tool, ran=ran, acts=acts, announce=True, error=error, reason=reason
+        )
         if acts:
-            self.aborted = answer
+            later = f"{finding.seen} The run was ended; this call did not run."
+            self.aborted = replace(answer, announce=False, message=later)
         return answer
 
     def outcome(
@@ -248,7 +265,7 @@ class RunState:
         ladder = self._ladder
         if ladder.refusals and not use.waits:
             self._count_fresh(group, outcome)
-        if ladder.busy:
+        if ladder.held or ladder.counted:
             last = self._evidence.log.outcome(entry.signature)
             ladder.completed(entry, outcome, last, self._settings.warning_threshold)
         if group.shared is None:

@@ -128,6 +128,7 @@ def scan_file(
         error = str(fault)
     except Exception as fault:  # noqa: BLE001 - one odd file must not end the scan of all others
         error = f"could not be read as {reader.title}: {type(fault).__name__}: {fault}"
+    source.forget()
     limit = options.config.settings(options.agent_id).refused_call_limit
     runs = [
         describe_run(stream.start, stream.trace, stream.findings.loops(), limit)

@@ -16,7 +16,8 @@ from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMes
 from loopwarden.guard import LoopGuard
 from loopwarden.scan.bounds import Answer, broken_bounds, check_bound
 from loopwarden.transcripts.model import ReadNotes
-from loopwarden.transcripts.source import Source, exact
+from loopwarden.transcripts.parsing import exact
+from loopwarden.transcripts.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

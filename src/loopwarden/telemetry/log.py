@@ -21,12 +21,12 @@ def armed(window: int) -> None:
 
 
 def found(verdict: Verdict, event: Event) -> None:
-    """Something was found: one line when the model is told, and for every refusal and abort.
+    """Something was found: one line when the model is told, and for every call that was refused.
 
     The line ends with `observed` where the action was not taken.
     """
     action = verdict.would or verdict.action
-    if not verdict.announce and action == "warn":
+    if not verdict.announce and verdict.action not in {"block", "abort"}:
         return
     logger.warning(
         "loop tool=%s level=%s action=%s detector=%s count=%d threshold=%d run=%s key=%s%s",

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.transcripts import captures, shape
-from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.fields import elements, mapping, whole, word
 from loopwarden.transcripts.messages import (
     Call,
-    Exchange,
     Message,
     Reply,
     Result,
@@ -23,7 +22,6 @@ from loopwarden.transcripts.messages import (
     json_text,
     plain_text,
     tool_output,
-    whole,
 )
 from loopwarden.transcripts.shape import count
 
@@ -40,39 +38,22 @@ _REMINDER = "<system-reminder>"
 """What Claude Code's own texts begin with where it puts them into a user message."""
 
 
-class AnthropicDialect:
+class AnthropicDialect(captures.MessageLists):
     """What the messages API calls things."""
+
+    roles = _ROLES
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Whether this is a message."""
         return word(value.get("role")) in _ROLES and "content" in value and _FOREIGN.isdisjoint(value)
 
-    def is_request(self, body: dict[str, Any]) -> bool:
-        """Whether this has a message list."""
-        messages = body.get("messages")
-        return isinstance(messages, list) and any(
-            isinstance(each, dict) and self.is_item(each) for each in messages[:2]
-        )
-
     def is_answer(self, body: dict[str, Any]) -> bool:
         """Whether this is a message that the API gave."""
         return body.get("type") == "message" and body.get("role") == "assistant" and "stop_reason" in body
 
-    def messages(self, items: Sequence[Any], notes: ReadNotes) -> tuple[Message, ...]:
-        """What a message list says."""
-        found = []
-        for item in items:
-            if isinstance(item, dict) and word(item.get("role")) in _ROLES:
-                found.append(_message(item))
-            else:
-                notes.add("unknown_record")
-        return tuple(found)
-
-    def exchange(self, request: dict[str, Any], notes: ReadNotes) -> Exchange:
-        """What a request says."""
-        return Exchange(
-            history=self.messages(elements(request.get("messages")), notes), model=word(request.get("model"))
-        )
+    def message(self, item: dict[str, Any]) -> Message:
+        """One message of any role."""
+        return _message(item)
 
     def reply(self, body: dict[str, Any], notes: ReadNotes) -> Reply | None:
         """What an answer says."""
@@ -177,7 +158,7 @@ class AnthropicMessagesReader:
         return any(map(_is_certain, captures.sample(DIALECT, source)))
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         return captures.read(DIALECT, source, notes)
 
 

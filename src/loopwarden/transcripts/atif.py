@@ -159,7 +159,7 @@ def _results(step: dict[str, Any], ids: list[str], notes: ReadNotes) -> Iterator
 
 
 def _turn(step: dict[str, Any], place: int) -> str:
-    return f"step-{word(step.get('step_id')) or place}"
+    return f"step {word(step.get('step_id')) or place}"
 
 
 def _is_compaction(step: dict[str, Any]) -> bool:

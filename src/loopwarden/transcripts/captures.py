@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import orjson
 
@@ -74,6 +74,43 @@ class Dialect(Protocol):
 
     def assembled(self, events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         """The response body that these events of a stream make up."""
+
+
+class MessageLists:
+    """What dialects have in common whose requests hold a list of `messages`."""
+
+    roles: ClassVar[frozenset[str]]
+    """Roles of messages."""
+
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """See `Dialect.is_item`."""
+        raise NotImplementedError
+
+    def message(self, item: dict[str, Any]) -> Message:
+        """One message of any role."""
+        raise NotImplementedError
+
+    def is_request(self, body: dict[str, Any]) -> bool:
+        """See `Dialect.is_request`."""
+        messages = body.get("messages")
+        return isinstance(messages, list) and any(
+            isinstance(each, dict) and self.is_item(each) for each in messages[:2]
+        )
+
+    def messages(self, items: Sequence[Any], notes: ReadNotes) -> tuple[Message, ...]:
+        """See `Dialect.messages`."""
+        found = []
+        for item in items:
+            if isinstance(item, dict) and word(item.get("role")) in self.roles:
+                found.append(self.message(item))
+            else:
+                notes.add("unknown_record")
+        return tuple(found)
+
+    def exchange(self, request: dict[str, Any], notes: ReadNotes) -> Exchange:
+        """See `Dialect.exchange`."""
+        history = self.messages(elements(request.get("messages")), notes)
+        return Exchange(history=history, model=word(request.get("model")))
 
 
 def read(dialect: Dialect, source: Source, notes: ReadNotes) -> Iterator[Item]:

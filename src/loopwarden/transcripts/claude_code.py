@@ -266,7 +266,7 @@ _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,10})(?:\n|$)")
 def _result(part: dict[str, Any], tool: str | None, structured: object) -> dict[str, Any]:
     content, failed = part.get("content"), part.get("is_error") is True
     if tool not in SHELLS and tool not in POLLS:
-        return tool_result(content if content is not None else [], is_error=failed)
+        return tool_result(content, is_error=failed)
     text = text_of(content)
     if (
         isinstance(structured, dict)
@@ -286,4 +286,4 @@ def _result(part: dict[str, Any], tool: str | None, structured: object) -> dict[
         return command_result(text[ended.end() :], exit_code=int(ended[1]), is_error=True)
     if tool in SHELLS and isinstance(content, str) and not failed:
         return command_result(text)
-    return tool_result(content if content is not None else [], is_error=failed)
+    return tool_result(content, is_error=failed)

@@ -44,7 +44,7 @@ def result(output: object, tool: str) -> dict[str, Any]:
             return tool_result(output, is_error=failed)
         output = text_of(output)
     if not isinstance(output, str):
-        return tool_result(output if output is not None else [], is_error=failed)
+        return tool_result(output, is_error=failed)
     text, code = _from_json(output)
     running = False
     if code is None:

@@ -11,18 +11,14 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias
 
-from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.transcripts.fields import headline
 from loopwarden.transcripts.messages import Call, Message, Result, Summary, Words, json_text
-from loopwarden.transcripts.model import Item, Recorded, Spent, StreamStart
-from loopwarden.transcripts.pairing import Pairing
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from loopwarden.events import Event
     from loopwarden.transcripts.messages import Exchange, Reply, Step
-    from loopwarden.transcripts.model import ReadNotes
+    from loopwarden.transcripts.model import Item, ReadNotes
 
 Key: TypeAlias = bytes
 
@@ -32,8 +28,7 @@ class _Conversation:
     """What is known of one conversation.
 
     Attributes:
-        stream: Id of its stream.
-        pairing: Makes its events.
+        stream: Makes its items.
         keys: The steps that the next request should repeat.
         asked: How many of them the last request held; the others are the reply to it.
         calls: For each place of `keys` that is a call, the id of its event and the id in the file.
@@ -44,8 +39,7 @@ class _Conversation:
         state: Digest of `keys`.
     """
 
-    stream: str
-    pairing: Pairing
+    stream: Stream
     keys: list[Key] = field(default_factory=list)
     asked: int = 0
     calls: dict[int, tuple[str, str | None]] = field(default_factory=dict)
@@ -116,14 +110,14 @@ class Conversations:
         place = self._going_on(follows) if goes_on else self._find(flat, words, chain)
         if place is None:
             place = _Place(self._new(), 0)
-            yield from self._start(place.conversation, exchange)
+            yield from self._start(place.conversation.stream, exchange)
         elif place.start:
             self._notes.add("copied_history", line)
         conversation = place.conversation
         if place.kept is not None:
             yield from self._take_back(conversation, place.kept, line)
         if place.compacted:
-            yield Recorded(conversation.stream, Compaction(at=exchange.at))
+            yield conversation.stream.compaction(exchange.at)
         if not goes_on:
             conversation.keys = [each.key for each in flat[: place.start]]
             _repeated(conversation, flat[: place.start], aligned=place.aligned)
@@ -145,7 +139,7 @@ class Conversations:
     def finish(self) -> None:
         """No request comes any more."""
         for conversation in self._all:
-            conversation.pairing.finish()
+            conversation.stream.finish()
 
     @property
     def found(self) -> bool:
@@ -176,31 +170,28 @@ class Conversations:
 
     def _new(self) -> _Conversation:
         count = len(self._all) + 1
-        stream = self._label if self._label and count == 1 else f"{self._label or 'conversation'} {count}"
-        conversation = _Conversation(stream, Pairing(self._notes))
+        name = self._label if self._label and count == 1 else f"{self._label or 'conversation'} {count}"
+        conversation = _Conversation(Stream(name, self._notes))
         self._all.append(conversation)
         return conversation
 
-    def _start(self, conversation: _Conversation, exchange: Exchange) -> Iterator[Item]:
+    def _start(self, stream: Stream, exchange: Exchange) -> Iterator[Item]:
         if self._begun and len(self._all) == 1:
             return
         model = exchange.model or (exchange.reply.model if exchange.reply else None)
-        title = headline(exchange.title or "") or conversation.stream
-        yield StreamStart(stream=conversation.stream, title=title, model=model)
+        yield stream.start(exchange.title, model=model)
 
     def _take_back(self, conversation: _Conversation, kept: int, line: int | None) -> Iterator[Item]:
         """The calls behind the first `kept` steps: their reply was thrown away or the history rewound."""
-        gone = tuple(names[0] for at, names in sorted(conversation.calls.items()) if at >= kept)
+        gone = [names[0] for at, names in sorted(conversation.calls.items()) if at >= kept]
         if gone:
             self._notes.add("abandoned_branch", line)
-            for name in gone:
-                conversation.pairing.withdraw(name)
-            yield Recorded(conversation.stream, Retraction(call_ids=gone))
+            yield from conversation.stream.retract(gone, ended=True)
 
     def _say(
         self, conversation: _Conversation, steps: Sequence[_Flat], at: float | None, line: int | None
     ) -> Iterator[Item]:
-        pairing = conversation.pairing
+        stream = conversation.stream
         turn_of: Message | None = None
         heard: Message | None = None
         for each in steps:
@@ -210,27 +201,21 @@ class Conversations:
                 if message is not turn_of:
                     conversation.turns += 1
                     turn_of = message
-                call_id = pairing.call(step.call_id, step.tool, line)
-                conversation.calls[len(conversation.keys)] = (call_id, step.call_id)
-                event: Event = ToolCall(
-                    tool=step.tool,
-                    arguments=step.arguments,
-                    call_id=call_id,
-                    turn_id=f"turn {conversation.turns}",
-                    at=when,
+                turn = f"turn {conversation.turns}"
+                yield stream.call(
+                    step.tool, step.arguments, given=step.call_id, turn=turn, at=when, line=line
                 )
-                yield Recorded(conversation.stream, event)
+                conversation.calls[len(conversation.keys)] = (stream.latest, step.call_id)
             elif isinstance(step, Result):
                 made_as = conversation.renamed.get(step.call_id or "", step.call_id)
-                given = pairing.result(made_as, step.tool, line)
-                if given is not None:
-                    event = Outcome(call_id=given, result=step.result, error=step.error, at=when)
-                    yield Recorded(conversation.stream, event)
+                yield from stream.result(
+                    made_as, step.result, error=step.error, tool=step.tool, at=when, line=line
+                )
             elif isinstance(step, Summary):
-                yield Recorded(conversation.stream, Compaction(at=when))
+                yield stream.compaction(when)
             elif message is not heard:
                 heard = message
-                yield Recorded(conversation.stream, UserMessage(at=when))
+                yield stream.user(when)
             if anchor := _anchor(step):
                 self._by_anchor[anchor] = conversation
             conversation.keys.append(each.key)
@@ -246,14 +231,7 @@ class Conversations:
             conversation.calls = {}
             conversation.asked = len(conversation.keys)
         if reply.usage is not None:
-            read, written = reply.usage
-            yield Spent(
-                stream=conversation.stream,
-                input_tokens=read,
-                output_tokens=written,
-                cost=reply.cost,
-                at=reply.at,
-            )
+            yield from conversation.stream.spent(*reply.usage, reply.cost, reply.at)
         if reply.reply_id is not None:
             self._by_reply[reply.reply_id] = conversation
 

@@ -208,6 +208,7 @@ class _Search:
             yield Skipped(label=source.label, why="unreadable", detail=error.reason)
             return
         if reader is not None:
+            source.forget()  # there may be thousands
             yield Candidate(source=source, reader=reader, size=size, modified=modified)
         elif named or (_is_expected(source) and not is_side_file(source)):
             empty = not source.head.strip()

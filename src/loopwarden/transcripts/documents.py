@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 
 from loopwarden.errors import TranscriptError
-from loopwarden.transcripts.source import HEAD_BYTES, parse_line
+from loopwarden.transcripts.parsing import parse_line
+from loopwarden.transcripts.source import HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

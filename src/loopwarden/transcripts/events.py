@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.transcripts.fields import title_of, word
 from loopwarden.transcripts.model import Recorded, StreamStart
+from loopwarden.transcripts.parsing import exact
 from loopwarden.transcripts.shape import seconds
-from loopwarden.transcripts.source import exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -166,13 +166,12 @@ def _reply(
         ended = seconds(call.get("timestamp"))
         began = at if at is None or ended is None else min(at, ended)
         asked = arguments(call.get("args"))
-        recorded = stream.call(tool, asked, given=call.get("id"), turn=turn, at=began, line=line)
-        yield recorded
+        yield stream.call(tool, asked, given=call.get("id"), turn=turn, at=began, line=line)
         if not call.get("result"):
             continue
         status = call.get("status")
         answer = content.result_of(tool, call["result"], failed=status in ("error", "cancelled"))
-        stream.hold(recorded, answer.result, error=answer.error, at=ended)
+        stream.hold(answer.result, error=answer.error, at=ended)
     yield from stream.release()
 
 

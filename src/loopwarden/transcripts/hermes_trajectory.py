@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from loopwarden.transcripts.source import Source
 
 SHELL_TOOL = "terminal"
+PROCESS_TOOL = "process"
+"""Tool that asks how a command in the background is going; its answers count the seconds."""
 
 _ENCODED = re.compile(r"^[\x00\x01]json:")  # content that is no text, as the database keeps it
 _HEAD = re.compile(rb'\s*\{\s*"conversations"\s*:\s*\[\s*\{\s*"from"\s*:')
@@ -56,7 +58,7 @@ def read_trajectories(source: Source, notes: ReadNotes) -> Iterator[Item]:
                         notes.add("bad_line", line)
                         continue
                     asked = arguments(call.get("arguments"))
-                    yield stream.call(name, asked, given=call.get("id"), turn=f"turn {place}", line=line)
+                    yield stream.call(name, asked, given=call.get("id"), turn=f"reply {place}", line=line)
             elif turn.get("from") == "tool":
                 for answer in _tagged(text, "tool_response", line, notes):
                     # calls are kept without their ids, so results pair by name and order
@@ -67,7 +69,7 @@ def read_trajectories(source: Source, notes: ReadNotes) -> Iterator[Item]:
 
 
 def result_of(tool: str | None, content: object) -> dict[str, Any]:
-    """The result from the content of a tool message; the shell tool answers in JSON."""
+    """The result from the content of a tool message; the shell tools answer in JSON."""
     if isinstance(content, str) and _ENCODED.match(content):
         content = arguments(content[6:])
     if tool == SHELL_TOOL:
@@ -77,6 +79,11 @@ def result_of(tool: str | None, content: object) -> dict[str, Any]:
             error = told.get("error")
             printed = f"{told['output']}\n{error}" if isinstance(error, str) and error else told["output"]
             return command_result(printed, exit_code=code)
+    elif tool == PROCESS_TOOL:
+        told = mapping(arguments(content))
+        tail, status = told.get("output_preview"), told.get("status")
+        if isinstance(tail, str) and status in ("running", "exited"):
+            return command_result(tail, exit_code=whole(told.get("exit_code")), running=status == "running")
     return tool_result("" if content is None else content)
 
 

@@ -12,6 +12,7 @@ from loopwarden.transcripts.eval_archive import MemberFault, open_archive
 from loopwarden.transcripts.fields import elements, mapping
 from loopwarden.transcripts.inspect_sample import sample_items
 from loopwarden.transcripts.outline import outline
+from loopwarden.transcripts.parsing import MOST_IN_DOCUMENT, too_many
 from loopwarden.transcripts.stream import StreamNames
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def _member(archive: EvalArchive, name: str, notes: ReadNotes) -> Any:
         data = archive.read(name)
     except MemberFault as fault:
         notes.add(fault.kind)
+        return None
+    if too_many(data, MOST_IN_DOCUMENT):
+        notes.add("too_many_values")
         return None
     try:
         return orjson.loads(data)

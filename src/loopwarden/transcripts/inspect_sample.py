@@ -87,14 +87,14 @@ class _Actor:
         self._replies += 1
         for call in calls:
             name = str(call.given)
-            call.turn = self._turns[name] = f"reply-{self._replies}"
+            call.turn = self._turns[name] = f"reply {self._replies}"
             self._asked[name] = call
         self._spent = spent
 
     def ran(self, run: _Run) -> Iterator[Item]:
         if run.given is None:
             self._unnamed += 1
-            run.given = f"event-{self._unnamed}"
+            run.given = f"event {self._unnamed}"
         run.turn = self._turns.get(run.given)
         self._asked.pop(run.given, None)
         if self._runs and (run.turn is None or run.turn != self._runs[-1].turn):
@@ -263,7 +263,7 @@ def _messages(
                     notes.add("bad_line")
                     continue
                 asked = resolve(arguments(call.get("arguments")), attachments)
-                yield stream.call(tool, asked, given=call.get("id"), turn=f"reply-{reply}")
+                yield stream.call(tool, asked, given=call.get("id"), turn=f"reply {reply}")
             yield from stream.spent(shares_in[reply], shares_out[reply])
             reply += 1
         elif role == "tool":

@@ -69,7 +69,7 @@ def _turns(task: dict[str, Any], stream: Stream, notes: ReadNotes) -> Iterator[I
         if action is ... and observation is ...:
             return
         if isinstance(action, str):
-            yield stream.call(tool, {argument: action}, given=f"turn-{place}")
+            yield stream.call(tool, {argument: action}, given=f"turn {place}")
         elif action is not ...:
             notes.add("bad_line")
             continue
@@ -78,4 +78,4 @@ def _turns(task: dict[str, Any], stream: Stream, notes: ReadNotes) -> Iterator[I
         text = observation if isinstance(observation, str) else text_of(observation) or str(observation)
         failed = valid is False
         shape = command_result if tool == "bash" else tool_result
-        yield from stream.result(f"turn-{place}", shape(text, is_error=failed))
+        yield from stream.result(f"turn {place}", shape(text, is_error=failed))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from loopwarden.errors import TranscriptError
+from loopwarden.transcripts.parsing import MOST_IN_LINE, too_many
 
 if TYPE_CHECKING:
     from loopwarden.transcripts.model import ReadNotes
@@ -51,6 +52,9 @@ def loaded(path: Path, source: Source, notes: ReadNotes) -> dict[str, Any] | Non
         return None
     if len(data) > source.limits.member_bytes:
         notes.add("cut_member")
+        return None
+    if too_many(data, MOST_IN_LINE):
+        notes.add("too_many_values")
         return None
     try:
         value = orjson.loads(data)

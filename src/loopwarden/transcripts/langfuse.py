@@ -12,7 +12,7 @@ from loopwarden.errors import TranscriptError
 from loopwarden.transcripts import openai_chat
 from loopwarden.transcripts.documents import containers, opening
 from loopwarden.transcripts.fields import elements, mapping, money, word
-from loopwarden.transcripts.messages import Call, Exchange, Message, Reply, tool_output
+from loopwarden.transcripts.messages import Call, exchanged, tool_output
 from loopwarden.transcripts.shape import count, seconds
 from loopwarden.transcripts.span_records import parsed
 from loopwarden.transcripts.spans import Role, Span, replay
@@ -20,6 +20,7 @@ from loopwarden.transcripts.spans import Role, Span, replay
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from loopwarden.transcripts.messages import Exchange, Message
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
@@ -135,11 +136,7 @@ def _usage(observation: dict[str, Any]) -> tuple[int, int] | None:
 def _exchange(observation: dict[str, Any], span: Span) -> Exchange | None:
     told = _messages(observation.get("input"))
     said = _messages(observation.get("output"), role="assistant")
-    if not told and not said:
-        return None
-    steps = tuple(step for message in said for step in message.steps)
-    reply = Reply(message=Message(by_model=True, steps=steps), at=span.end)
-    return Exchange(history=tuple(told) or None, reply=reply if said else None, at=span.start)
+    return exchanged(told, said, start=span.start, end=span.end)
 
 
 def _messages(value: object, role: str | None = None) -> list[Message]:
@@ -180,7 +177,7 @@ class LangfuseReader:
         return bool(observations) and _is_observation(observations[0])
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         spans: list[Span] = []
         for line, value in containers(source, notes):
             for trace, observations in _traces(value, notes, line):

@@ -16,12 +16,11 @@ from loopwarden.transcripts.fields import elements, mapping, money, word
 from loopwarden.transcripts.messages import (
     Author,
     Call,
-    Exchange,
     Message,
-    Reply,
     Result,
     Step,
     Words,
+    exchanged,
     plain_text,
     tool_output,
 )
@@ -31,6 +30,7 @@ from loopwarden.transcripts.spans import Role, Span, replay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from loopwarden.transcripts.messages import Exchange
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
@@ -137,11 +137,7 @@ def _exchange(run: dict[str, Any], span: Span) -> Exchange | None:
         said = _messages(
             [mapping(each).get("message") for each in (batch if isinstance(batch, list) else [batch])]
         )
-    if not told and not said:
-        return None
-    steps = tuple(step for message in said for step in message.steps)
-    reply = Reply(message=Message(by_model=True, steps=steps), at=span.end)
-    return Exchange(history=tuple(told) or None, reply=reply if said else None, at=span.start)
+    return exchanged(told, said, start=span.start, end=span.end)
 
 
 def _messages(value: object) -> list[Message]:
@@ -192,7 +188,7 @@ class LangSmithReader:
         )
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         runs: list[dict[str, Any]] = []
         kinds: dict[str, str] = {}
         for line, value in containers(source, notes):

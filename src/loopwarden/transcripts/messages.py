@@ -15,7 +15,7 @@ from loopwarden.transcripts import shape
 from loopwarden.transcripts.fields import word
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Author: TypeAlias = Literal["user", "model", "system"]
 """Who wrote a message: a person, the model, or the program around it (prompts)."""
@@ -124,6 +124,24 @@ class Exchange:
     at: float | None = None
 
 
+def exchanged(
+    told: Sequence[Message], said: Sequence[Message], *, start: float | None, end: float | None
+) -> Exchange | None:
+    """What a trace recorded of one request; `None` if it is nothing.
+
+    Args:
+        told: What the model was told.
+        said: What it said, in however many pieces; they are one reply.
+        start: When the request was sent, in seconds since the epoch.
+        end: When the answer had come, likewise.
+    """
+    if not told and not said:
+        return None
+    steps = tuple(step for message in said for step in message.steps)
+    reply = Reply(message=Message(by_model=True, steps=steps), at=end)
+    return Exchange(history=tuple(told) or None, reply=reply if said else None, at=start)
+
+
 def tool_output(content: object, *, is_error: bool = False) -> dict[str, Any]:
     """The result of a tool from a message: text, parts, or any JSON value."""
     if isinstance(content, str):
@@ -155,11 +173,6 @@ def json_text(value: object) -> str:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
     except (TypeError, ValueError, RecursionError):
         return f"({type(value).__name__} that can't be shown)"
-
-
-def whole(value: object) -> int | None:
-    """The value if it is a whole number, as an exit code."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _part(part: str | Mapping[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class _Run:
         extra = mapping(message.get("extra"))
         response = mapping(extra.get("response"))
         at = seconds(extra.get("timestamp") or message.get("created_at") or response.get("created"))
-        turn = f"reply-{place}"
+        turn = f"reply {place}"
         for number, call in enumerate(self._calls(message, extra)):
             given = call.call_id or f"{turn}/{number}"
             if call.call_id is None:

@@ -101,6 +101,7 @@ NOTE_KINDS: dict[str, str] = {
     "replaced_record": "records replaced by a later one with the same id",
     "not_utf8": "lines that are no valid UTF-8, read with replacement characters",
     "too_deep": "records nested deeper than the limit, left out",
+    "too_many_values": "records that hold more values than the limit, left out",
     "still_growing": "the file grew while it was read",
     "cut_member": "archive members over the size limit, left out",
 }

@@ -14,7 +14,6 @@ from loopwarden.transcripts.fields import elements, mapping, word
 from loopwarden.transcripts.messages import (
     Author,
     Call,
-    Exchange,
     Message,
     Reply,
     Result,
@@ -45,8 +44,10 @@ _ITEM_ENDS = ("_call", "_output", "reasoning", "compaction")
 """What types of items of OpenAI Responses end in; messages have no type."""
 
 
-class ChatDialect:
+class ChatDialect(captures.MessageLists):
     """What the chat completions API calls things."""
+
+    roles = _ROLES
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Whether this is a message."""
@@ -56,34 +57,15 @@ class ChatDialect:
             and _FOREIGN.isdisjoint(value)
         )
 
-    def is_request(self, body: dict[str, Any]) -> bool:
-        """Whether this has a message list."""
-        messages = body.get("messages")
-        return isinstance(messages, list) and any(
-            isinstance(each, dict) and self.is_item(each) for each in messages[:2]
-        )
-
     def is_answer(self, body: dict[str, Any]) -> bool:
         """Whether this is a completion."""
         return any(
             isinstance(choice, dict) and "message" in choice for choice in elements(body.get("choices"))
         )
 
-    def messages(self, items: Sequence[Any], notes: ReadNotes) -> tuple[Message, ...]:
-        """What a message list says."""
-        found = []
-        for item in items:
-            if isinstance(item, dict) and word(item.get("role")) in _ROLES:
-                found.append(message(item))
-            else:
-                notes.add("unknown_record")
-        return tuple(found)
-
-    def exchange(self, request: dict[str, Any], notes: ReadNotes) -> Exchange:
-        """What a request says."""
-        return Exchange(
-            history=self.messages(elements(request.get("messages")), notes), model=word(request.get("model"))
-        )
+    def message(self, item: dict[str, Any]) -> Message:
+        """One message of any role."""
+        return message(item)
 
     def reply(self, body: dict[str, Any], notes: ReadNotes) -> Reply | None:
         """What a completion says; of several choices the first, as agents use it."""
@@ -180,7 +162,7 @@ class OpenAIChatReader:
         return bool(found) and not foreign
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         return captures.read(DIALECT, source, notes)
 
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.transcripts import captures, shape
-from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.fields import elements, mapping, whole, word
 from loopwarden.transcripts.messages import (
     Author,
     Call,
@@ -25,7 +25,6 @@ from loopwarden.transcripts.messages import (
     json_text,
     plain_text,
     tool_output,
-    whole,
 )
 from loopwarden.transcripts.shape import count, seconds
 
@@ -211,7 +210,7 @@ class OpenAIResponsesReader:
         return any(map(_is_certain, captures.sample(DIALECT, source)))
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         return captures.read(DIALECT, source, notes)
 
 

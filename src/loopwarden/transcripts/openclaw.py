@@ -16,7 +16,7 @@ from loopwarden.transcripts.stream import Stream, StreamNames
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from loopwarden.transcripts.model import Item, Recorded
+    from loopwarden.transcripts.model import Item
     from loopwarden.transcripts.source import Source
 
 KNOWN_ENTRIES = frozenset({
@@ -116,7 +116,7 @@ class _Session:
         self._label = label
         self._notes = notes
         self._turns = 0
-        self._failed: list[Recorded] = []  # calls of a reply that ended in an error
+        self._failed: list[str] = []  # calls of a reply that ended in an error
 
     def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
         kind = word(record.get("type"))
@@ -167,10 +167,9 @@ class _Session:
                 self._notes.add("bad_line", line)
                 continue
             asked, turn = arguments(part.get("arguments")), f"reply {self._turns}"
-            call = self._stream.call(tool, asked, given=part.get("id"), turn=turn, at=at, line=line)
-            yield call
+            yield self._stream.call(tool, asked, given=part.get("id"), turn=turn, at=at, line=line)
             if message.get("stopReason") == "error":
-                self._failed.append(call)
+                self._failed.append(self._stream.latest)
         usage = mapping(message.get("usage"))
         read = count(usage.get("input")) + count(usage.get("cacheRead")) + count(usage.get("cacheWrite"))
         cost = money(mapping(usage.get("cost")).get("total"))
@@ -183,9 +182,8 @@ def _result(message: dict[str, Any]) -> dict[str, Any]:
     Some versions flag a failure only in `details.status`.
     """
     details = mapping(message.get("details"))
-    content = message.get("content")
     return tool_result(
-        content if content is not None else [],
+        message.get("content"),
         is_error=message.get("isError") is True or details.get("status") == "error",
         details={name: value for name, value in details.items() if name not in VOLATILE_DETAILS},
     )

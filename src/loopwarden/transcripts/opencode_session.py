@@ -37,6 +37,7 @@ class Session:
         self._stream = Stream(stream, notes)
         self._turn = ""
         self._steps = 0
+        self._messages = 0
         point = mapping(revert)
         self._revert = word(point.get("messageID")), word(point.get("partID"))
         self._reverted = False
@@ -69,7 +70,8 @@ class Session:
             self._notes.add("abandoned_branch")
         if by_user and any(_written(part) for part in kept):
             yield self._stream.user(at)
-        turn = word(info.get("id")) or f"message at {at}"
+        self._messages += 1
+        turn = word(info.get("id")) or f"message {self._messages}"
         finished = False
         for part in kept:
             finished = finished or part.get("type") == "step-finish"
@@ -128,8 +130,7 @@ class Session:
         name = (word(mapping(asked).get("tool")) or tool) if refused else tool
         turn = self._turn if not self._steps else f"{self._turn} step {self._steps + 1}"
         began = began if began is not None else at
-        call = self._stream.call(name, asked, given=part.get("callID"), turn=turn, at=began, line=line)
-        yield call
+        yield self._stream.call(name, asked, given=part.get("callID"), turn=turn, at=began, line=line)
         status = state.get("status")
         result: dict[str, Any] | None = None
         error: str | None = None
@@ -141,7 +142,7 @@ class Session:
             error = word(state.get("error")) or "error"
         else:
             return
-        self._stream.hold(call, result, error=error, at=ended)
+        self._stream.hold(result, error=error, at=ended)
 
 
 def _written(part: dict[str, Any]) -> bool:

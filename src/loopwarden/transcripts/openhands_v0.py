@@ -46,6 +46,7 @@ class EventsV0:
             if (reply := word(usage.get("response_id"))) is not None
         }
         self._reply: str | None = None
+        self._replies = 0
         self._at: float | None = None
         self._spending: dict[str, Any] = {}
         self._total = (0, 0, 0.0)
@@ -111,7 +112,8 @@ class EventsV0:
         reply = word(response.get("id"))
         if reply is None or reply != self._reply:
             yield from self._end_reply()
-            self._reply = reply or f"event {word(event.get('id'))}"
+            self._replies += 1
+            self._reply = reply or f"reply {self._replies}"
             self._spending = mapping(response.get("usage")) or self._usage.pop(reply or "", {})
             self._at = at
         self._accumulate(event, at)

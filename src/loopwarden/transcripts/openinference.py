@@ -14,13 +14,14 @@ from loopwarden.errors import TranscriptError
 from loopwarden.transcripts import openai_chat
 from loopwarden.transcripts.documents import opening
 from loopwarden.transcripts.fields import mapping, money
-from loopwarden.transcripts.messages import Exchange, Message, Reply, tool_output
+from loopwarden.transcripts.messages import exchanged, tool_output
 from loopwarden.transcripts.span_records import SpanRecord, parsed, records_in, span_records
 from loopwarden.transcripts.spans import Role, Span, replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from loopwarden.transcripts.messages import Exchange, Message
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
@@ -101,11 +102,7 @@ def _exchange(record: SpanRecord) -> Exchange | None:
             found[side].setdefault(int(place), {})[key] = value
     told = [_message(fields) for _, fields in sorted(found["input"].items())]
     said = [_message({**fields, "role": "assistant"}) for _, fields in sorted(found["output"].items())]
-    if not told and not said:
-        return None
-    steps = tuple(step for message in said for step in message.steps)
-    reply = Reply(message=Message(by_model=True, steps=steps), at=record.end)
-    return Exchange(history=tuple(told) or None, reply=reply if said else None, at=record.start)
+    return exchanged(told, said, start=record.start, end=record.end)
 
 
 def _message(fields: dict[str, Any]) -> Message:
@@ -142,7 +139,7 @@ class OpenInferenceReader:
         )
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         spans = [_span(record) for record in span_records(source, notes)]
         if not spans:
             raise TranscriptError(source.label, "holds no spans")

@@ -16,12 +16,11 @@ from loopwarden.transcripts.fields import elements, mapping, word
 from loopwarden.transcripts.messages import (
     Author,
     Call,
-    Exchange,
     Message,
-    Reply,
     Result,
     Step,
     Words,
+    exchanged,
     tool_output,
 )
 from loopwarden.transcripts.span_records import SpanRecord, parsed, records_in, span_records
@@ -30,6 +29,7 @@ from loopwarden.transcripts.spans import Role, Span, replay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from loopwarden.transcripts.messages import Exchange
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
@@ -136,11 +136,7 @@ def _exchange(record: SpanRecord) -> Exchange | None:
             said.append(openai_chat.message({**message, "role": "assistant", "tool_calls": parsed(given)}))
         elif name in _EVENT_ROLES:
             told.append(_event_message(_EVENT_ROLES[name], event))
-    if not told and not said:
-        return None
-    steps = tuple(step for message in said for step in message.steps)
-    reply = Reply(message=Message(by_model=True, steps=steps), at=record.end)
-    return Exchange(history=tuple(told) or None, reply=reply if said else None, at=record.start)
+    return exchanged(told, said, start=record.start, end=record.end)
 
 
 def _listed(record: SpanRecord, *names: str) -> list[dict[str, Any]]:
@@ -207,7 +203,7 @@ class OTelGenAIReader:
         )
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
-        """The items of the file."""
+        """See `Reader.read`."""
         spans = [_span(record) for record in span_records(source, notes)]
         if not spans:
             raise TranscriptError(source.label, "holds no spans")

@@ -198,7 +198,7 @@ class _Log:
         self._action = self._text = None
         stream, begun = self._episode()
         yield from begun
-        self._waiting = f"action-{stream.calls + 1}"
+        self._waiting = f"action {stream.calls + 1}"
         yield stream.call(tool, asked, given=self._waiting, turn=self._waiting)
 
     def _grow(self, text: str, number: int) -> None:

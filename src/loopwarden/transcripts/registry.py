@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopwarden.errors import TranscriptError
+from loopwarden.errors import MissingExtraError, TranscriptError
 from loopwarden.transcripts import (
     anthropic_messages,
     atif,
@@ -143,6 +143,10 @@ def _items(reader: Reader, source: Source, notes: ReadNotes) -> Iterator[Item]:
         yield from reader.read(source, notes)
     except TranscriptError:
         raise
+    except MissingExtraError as error:
+        raise TranscriptError(source.label, str(error)) from error
+    except MemoryError as error:
+        raise TranscriptError(source.label, "needs more memory than there is") from error
     except Exception as error:  # one file must not end a search through thousands
         fault = f"{type(error).__name__}: {error}".splitlines()[0]
         reason = f"could not be read as {reader.title} ({fault})"

@@ -10,7 +10,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from loopwarden.transcripts.source import exact
+from loopwarden.transcripts.parsing import exact
 
 
 def tool_result(
@@ -22,12 +22,14 @@ def tool_result(
     """A result of any tool.
 
     Args:
-        content: Text, or a list of content parts as the format has them.
+        content: Text, or a list of content parts as the format has them; `None` for nothing.
         is_error: Whether the format flags it as a failure (never guessed from prose).
         details: Structured part that is compared besides the text.
     """
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    result: dict[str, Any] = {"content": parts if isinstance(parts, list) else [parts]}
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    if isinstance(content, str):
+        parts = [{"type": "text", "text": content}]
+    result: dict[str, Any] = {"content": parts}
     if details:
         result["details"] = details
     if is_error:

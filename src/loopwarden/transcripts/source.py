@@ -5,9 +5,7 @@ Limits stand here once, so that no reader can be made to take more memory or tim
 
 from __future__ import annotations
 
-import gzip
 import io
-import json
 import os
 import re
 import shutil
@@ -21,13 +19,16 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 import orjson
 
 from loopwarden.errors import TranscriptError
+from loopwarden.transcripts.packed import GZIP_MAGIC, Prefixed, unpacked_file, unpacked_stream
+from loopwarden.transcripts.parsing import parse, parse_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
     from types import UnionType
 
     from loopwarden.transcripts.model import ReadNotes
+    from loopwarden.transcripts.parsing import Loads
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
@@ -38,13 +39,13 @@ HEAD_LINE_BYTES = 4 * 1024 * 1024
 HEAD_RECORDS = 64
 """How many records of the head are parsed at most to tell the format."""
 
-GZIP_MAGIC = b"\x1f\x8b"
+_PIECE = 1024 * 1024  # what is read at once where it is only gone through
+_SHOWN = 1024
+_BEGINS = re.compile(rb"(\xef\xbb\xbf)?(\s*\Z|\s*[{\[\"\-0-9tfnNI])")  # a JSON value, as Python writes it
 
 SPOOL_BYTES = 16 * 1024 * 1024
 """How much of standard input is kept in memory before it goes to a temporary file."""
 
-Loads: TypeAlias = "Callable[[bytes], Any]"
-"""What parses one JSON value."""
 
 Kind: TypeAlias = Literal["text", "zip", "sqlite", "folder"]
 
@@ -61,7 +62,7 @@ class Limits:
     """
 
     line_bytes: int = 64 * 1024 * 1024
-    document_bytes: int = 1024 * 1024 * 1024
+    document_bytes: int = 512 * 1024 * 1024
     member_bytes: int = 256 * 1024 * 1024
     members: int = 100_000
 
@@ -99,12 +100,12 @@ class Source:
 
         If the first line does not end within them, up to `HEAD_LINE_BYTES`.
         """
-        if self.path is not None and self.path.is_dir():
+        if self._is_folder:
             return b""
         if self._stream is not None:
             self._unpack_stream()
             head = self._read_head(self._stream)
-            self._stream = io.BufferedReader(_Prefixed(head, self._stream))
+            self._stream = io.BufferedReader(Prefixed(head, self._stream))
             return head
         with self._open() as stream:
             return self._read_head(stream)
@@ -115,10 +116,17 @@ class Source:
             head += _guarded(self, stream.readline, HEAD_LINE_BYTES - HEAD_BYTES)
         return head
 
+    @property
+    def _is_folder(self) -> bool:
+        try:
+            return self.path is not None and self.path.is_dir()
+        except OSError:  # told when it is opened
+            return False
+
     @cached_property
     def kind(self) -> Kind:
         """What the file is by its first bytes."""
-        if self.path is not None and self.path.is_dir():
+        if self._is_folder:
             return "folder"
         if self.head.startswith(b"PK\x03\x04"):
             return "zip"
@@ -156,6 +164,12 @@ class Source:
             if not records:
                 return []
         return records
+
+    def forget(self) -> None:
+        """Give back the memory that the beginning of a file takes; it is read again when it is needed."""
+        if self._stream is None:
+            for name in ("head", "kind", "first", "head_records"):
+                self.__dict__.pop(name, None)
 
     def keep(self) -> None:
         """Make standard input readable more than once, by copying it; does nothing for a file."""
@@ -228,7 +242,7 @@ class Source:
                 if len(line) > limit and not line.endswith(b"\n"):
                     notes.add("long_line", number)
                     while line and not line.endswith(b"\n"):
-                        line = _guarded(self, stream.readline, limit)
+                        line = _guarded(self, stream.readline, min(limit, _PIECE))
                     continue
                 line = line.strip(b"\xef\xbb\xbf \t\r\n" if number == 1 else b" \t\r\n")
                 if line:
@@ -241,11 +255,17 @@ class Source:
             TranscriptError: Too large, too deep, or no JSON.
         """
         limit = self.limits.document_bytes
+        pieces: list[bytes] = []
+        left = limit - self.size if self.size > limit else limit
         with self._open() as stream:
-            data = _guarded(self, stream.read, limit + 1)
-        if len(data) > limit:
+            while left >= 0 and (piece := _guarded(self, stream.read, min(_PIECE, left + 1))):
+                if not pieces and not _BEGINS.match(piece):
+                    return parse(piece[:_SHOWN], self.label)  # which says what is wrong
+                pieces.append(piece)
+                left -= len(piece)
+        if left < 0:
             raise TranscriptError(self.label, f"larger than {limit} bytes, the limit for one JSON document")
-        return parse(data.removeprefix(b"\xef\xbb\xbf"), self.label)
+        return parse(b"".join(pieces).removeprefix(b"\xef\xbb\xbf"), self.label)
 
     def text_lines(self, notes: ReadNotes) -> Iterator[tuple[int, str]]:
         """As `lines`, decoded; invalid UTF-8 is replaced and counted. Blank lines are left out."""
@@ -259,7 +279,7 @@ class Source:
     def _open(self) -> IO[bytes]:
         if self._kept is not None:
             self._kept.seek(0)
-            return io.BufferedReader(_Prefixed(b"", self._kept))
+            return io.BufferedReader(Prefixed(b"", self._kept))
         if self._stream is not None:
             self._unpack_stream()
             return self._stream
@@ -275,9 +295,9 @@ class Source:
                 raise
             if packed:
                 stream.close()
-                return gzip.open(self.path, "rb")  # type: ignore[return-value]  # a reading file in all we use
-        except OSError as error:
-            raise TranscriptError(self.label, error.strerror or str(error)) from error
+                return unpacked_file(self.path)
+        except (OSError, ValueError) as error:  # a path with a null byte is a ValueError
+            raise TranscriptError(self.label, getattr(error, "strerror", None) or str(error)) from error
         return stream
 
     def _unpack_stream(self) -> None:
@@ -286,9 +306,9 @@ class Source:
             return
         self._unpacked = True
         magic = _guarded(self, self._stream.read, 2)
-        self._stream = io.BufferedReader(_Prefixed(magic, self._stream))
+        self._stream = io.BufferedReader(Prefixed(magic, self._stream))
         if magic == GZIP_MAGIC:
-            self._stream = gzip.GzipFile(fileobj=self._stream)  # type: ignore[assignment]  # as in `_open`
+            self._stream = unpacked_stream(self._stream)
 
     @property
     def size(self) -> int:
@@ -297,89 +317,6 @@ class Source:
             return os.stat(self.path).st_size if self.path is not None else 0  # noqa: PTH116 - one call
         except OSError:
             return 0
-
-
-def parse(data: bytes, label: str) -> Any:
-    """One JSON value from `data`; the parser itself stops at 1,024 levels of nesting.
-
-    Raises:
-        TranscriptError: Too deep, or no JSON (with the place, as far as the parser tells).
-    """
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        values, fault = parse_line(data.strip())  # takes NaN and lone surrogates, which Python writes
-        if len(values) == 1 and fault is None:
-            return values[0]
-        raise TranscriptError(label, f"no valid JSON: {error.msg} (line {error.lineno})") from error
-
-
-_decoder = json.JSONDecoder()
-
-
-def parse_line(line: bytes, loads: Loads = orjson.loads) -> tuple[list[Any], str | None]:
-    """The JSON values on one line, and the kind of the fault that was met (a key of `NOTE_KINDS`).
-
-    What `loads` refuses (two values, invalid UTF-8, lone surrogates) is tried again value by value.
-    """
-    try:
-        return [loads(line)], None
-    except ValueError as error:
-        if not isinstance(error, orjson.JSONDecodeError) or "limit" in error.msg:  # of depth
-            return [], "too_deep"
-    fault = None
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        text, fault = line.decode(errors="replace"), "not_utf8"
-    values = []
-    place = 0
-    try:
-        while place < len(text):
-            value, place = _decoder.raw_decode(text, place)
-            values.append(value)
-            while place < len(text) and text[place] in " \t\r":
-                place += 1
-    except RecursionError:
-        return values, "too_deep"
-    except ValueError:
-        return values, "bad_line"
-    return values, fault
-
-
-_LONG_INTEGER = re.compile(rb"\d{19}")
-
-
-def exact(data: bytes | str) -> Any:
-    """A small JSON value with every integer exact; the fast parser makes floats of those over 64 bit.
-
-    Raises:
-        ValueError: No JSON, or nested too deep.
-    """
-    encoded = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    value = orjson.loads(encoded)
-    if _LONG_INTEGER.search(encoded):
-        try:
-            value = json.loads(encoded)
-        except RecursionError as error:
-            raise ValueError("nested too deep") from error
-    return value
-
-
-class _Prefixed(io.RawIOBase):
-    """A stream with some bytes put back in front."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head = io.BytesIO(head)
-        self._rest = rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._head.read(len(buffer)) or self._rest.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _guarded(source: Source, read: Any, size: int) -> bytes:

@@ -12,12 +12,9 @@ from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from loopwarden.events import Outcome, ToolCall, UserMessage
 from loopwarden.transcripts.conversations import Conversations
-from loopwarden.transcripts.fields import headline
 from loopwarden.transcripts.messages import Call, Words
-from loopwarden.transcripts.model import Recorded, Spent, StreamStart
-from loopwarden.transcripts.pairing import Pairing
+from loopwarden.transcripts.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -73,8 +70,8 @@ class Span:
 
 
 @dataclass(slots=True)
-class _Stream:
-    """The spans of one agent; `root` is the span of a sub-agent, `None` for the main one."""
+class _Agent:
+    """The spans of one agent, which are a stream; `root` is that of a sub-agent, `None` for the main one."""
 
     name: str
     parent: str | None = None
@@ -121,27 +118,24 @@ def _conversation(name: str, spans: Sequence[Span], notes: ReadNotes) -> Iterato
         for span in tools:
             span.arguments = {"arguments not recorded": span.span_id}
     _count_once(spans)
-    for stream in _streams(name, spans):
-        root = stream.root or next((span for span in stream.spans if span.role == "agent"), None)
-        model = next((span.name for span in stream.spans if span.role == "model" and span.name), None)
-        agent = root.name if root is not None and root.role == "agent" else None
-        yield StreamStart(
-            stream=stream.name,
-            title=headline(stream.name) or "trace",
-            parent=stream.parent,
-            agent=agent or None,
-            model=model,
-        )
+    for agent in _agents(name, spans):
+        root = agent.root or next((span for span in agent.spans if span.role == "agent"), None)
+        model = next((span.name for span in agent.spans if span.role == "model" and span.name), None)
+        called = root.name if root is not None and root.role == "agent" else None
+        stream = Stream(agent.name, notes)
+        yield stream.start(parent=agent.parent, agent=called or None, model=model)
         in_messages = not tools and any(_has_calls(span.exchange) for span in spans)
-        yield from _from_messages(stream, notes) if in_messages else _from_spans(stream, notes)
+        if in_messages:
+            yield from _from_messages(agent.spans, stream, notes)
+        else:
+            yield from _from_spans(agent.spans, stream)
 
 
-def _from_spans(stream: _Stream, notes: ReadNotes) -> Iterator[Item]:
-    pairing = Pairing(notes)
+def _from_spans(spans: Sequence[Span], stream: Stream) -> Iterator[Item]:
     running: list[tuple[float, int, Span, str]] = []
     replies = 0
     heard = 0
-    told = any(_people(span) for span in stream.spans)
+    told = any(_people(span) for span in spans)
     spent: Span | None = None
     totals: list[Span] = []
 
@@ -150,53 +144,46 @@ def _from_spans(stream: _Stream, notes: ReadNotes) -> Iterator[Item]:
             _, _, span, call_id = heappop(running)
             if span.outcome is not None:
                 result, error = span.outcome
-                pairing.withdraw(call_id)
-                yield Recorded(stream.name, Outcome(call_id=call_id, result=result, error=error, at=span.end))
+                yield from stream.end(call_id, result, error=error, at=span.end)
 
-    for place, span in enumerate(stream.spans):
+    for place, span in enumerate(spans):
         yield from ended(span.start if span.start is not None else inf)
         if (span.asked and not told) or _people(span) > heard:
             heard = max(heard, _people(span))
-            yield Recorded(stream.name, UserMessage(at=span.start))
+            yield stream.user(span.start)
         if span.role == "tool":
-            call_id = pairing.call(span.call_id or span.span_id, span.name)
-            turn = f"turn {replies}" if replies else None
-            call = ToolCall(
-                tool=span.name, arguments=span.arguments, call_id=call_id, turn_id=turn, at=span.start
-            )
-            yield Recorded(stream.name, call)
+            given, turn = span.call_id or span.span_id, f"turn {replies}" if replies else None
+            yield stream.call(span.name, span.arguments, given=given, turn=turn, at=span.start)
             end = span.end if span.end is not None else span.start
-            heappush(running, (end if end is not None else -inf, place, span, call_id))
+            heappush(running, (end if end is not None else -inf, place, span, stream.latest))
         elif span.role == "model":
             replies += 1
             if spent is not None:
-                yield from _spent(stream, spent)
+                yield from _spent(spent, stream)
             spent = span
         else:
             totals.append(span)
     yield from ended(inf)
     for span in [*([spent] if spent is not None else []), *totals]:
-        yield from _spent(stream, span)
-    pairing.finish()
+        yield from _spent(span, stream)
+    stream.finish()
 
 
-def _from_messages(stream: _Stream, notes: ReadNotes) -> Iterator[Item]:
-    conversations = Conversations(notes, label=stream.name, begun=True)
-    for span in stream.spans:
+def _from_messages(spans: Sequence[Span], stream: Stream, notes: ReadNotes) -> Iterator[Item]:
+    conversations = Conversations(notes, label=stream.id, begun=True)
+    for span in spans:
         exchange = span.exchange
         if exchange is None or exchange.reply is None:
             yield from conversations.add(exchange) if exchange is not None else ()
-            yield from _spent(stream, span)
+            yield from _spent(span, stream)
         else:
             reply = replace(exchange.reply, usage=span.usage, cost=span.cost)
             yield from conversations.add(replace(exchange, reply=reply))
     conversations.finish()
 
 
-def _spent(stream: _Stream, span: Span) -> Iterator[Item]:
-    if span.usage is not None:
-        read, written = span.usage
-        yield Spent(stream=stream.name, input_tokens=read, output_tokens=written, cost=span.cost, at=span.end)
+def _spent(span: Span, stream: Stream) -> Iterable[Item]:
+    return stream.spent(*span.usage, span.cost, span.end) if span.usage is not None else ()
 
 
 def _has_calls(exchange: Exchange | None) -> bool:
@@ -230,10 +217,9 @@ def _count_once(spans: Sequence[Span]) -> None:
             span.usage = None
 
 
-def _streams(name: str, spans: Sequence[Span]) -> list[_Stream]:
+def _agents(name: str, spans: Sequence[Span]) -> list[_Agent]:
     by_id = {span.span_id: span for span in spans}
-    main = _Stream(name)
-    streams = {name: main}
+    agents = {name: _Agent(name)}
     around: dict[str, _Around] = {}  # what lies around the children of a span
     for span in spans:
         way = []
@@ -245,16 +231,16 @@ def _streams(name: str, spans: Sequence[Span]) -> list[_Stream]:
             at = by_id.get(at.parent or "")
         for each in reversed(way):
             outer = around.get(each.parent or "", _Around(name))
-            around[each.span_id] = _inside(each, outer, streams)
+            around[each.span_id] = _inside(each, outer, agents)
         outer = around.get(span.parent or "", _Around(name))
         own = around[span.span_id].stream
         if span.role == "tool" and outer.tool == span.name:
             continue  # the same call, recorded by two layers
-        streams[outer.stream if span.role == "tool" else own].spans.append(span)
-    return [stream for stream in streams.values() if stream.spans]
+        agents[outer.stream if span.role == "tool" else own].spans.append(span)
+    return [agent for agent in agents.values() if agent.spans]
 
 
-def _inside(span: Span, outer: _Around, streams: dict[str, _Stream]) -> _Around:
+def _inside(span: Span, outer: _Around, agents: dict[str, _Agent]) -> _Around:
     if span.role == "tool":
         return _Around(outer.stream, outer.in_agent, span.name)
     if span.role != "agent":
@@ -262,7 +248,7 @@ def _inside(span: Span, outer: _Around, streams: dict[str, _Stream]) -> _Around:
     if not outer.in_agent or outer.tool is None:
         return _Around(outer.stream, in_agent=True)
     inner = f"{outer.stream}/{span.span_id}"
-    streams[inner] = _Stream(inner, parent=outer.stream, root=span)
+    agents[inner] = _Agent(inner, parent=outer.stream, root=span)
     return _Around(inner, in_agent=True)
 
 

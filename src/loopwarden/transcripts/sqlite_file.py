@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
     from loopwarden.transcripts.source import Source
 
-_BATCH = 256
+_STEP = 100_000
+_FREE_STEPS = 500
+_BYTES_A_STEP = 20_000
+"""How much SQLite may do for one query: `_STEP` instructions, times `_FREE_STEPS` and one for so many bytes.
+
+Sorting the smallest rows takes a tenth of that. Pages that refer to each other in circles take for ever.
+"""
 
 _FAULTS = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What a damaged database raises; the text of an error of SQLite itself may be no UTF-8."""
@@ -50,7 +56,7 @@ class Database:
     def rows(
         self, table: str, wanted: tuple[str, ...], *, where: tuple[str, object] | None, order: tuple[str, ...]
     ) -> Iterator[dict[str, Any]]:
-        """Rows of a table as mappings, a few in memory at a time.
+        """Rows of a table as mappings, one in memory at a time.
 
         Args:
             table: Name of the table; with the other names fixed in our code, never from the file.
@@ -70,9 +76,8 @@ class Database:
             sql += f" ORDER BY {', '.join(ordered)}"
         try:
             with closing(self._connection.execute(sql, () if where is None else (where[1],))) as cursor:
-                while batch := cursor.fetchmany(_BATCH):
-                    for row in batch:
-                        yield dict(zip(columns, row, strict=True))
+                for row in cursor:
+                    yield dict(zip(columns, row, strict=True))
         except _FAULTS as error:
             raise _unreadable(self._label, error) from error
 

@@ -41,11 +41,13 @@ class Stream:
     Attributes:
         id: Id of the stream.
         calls: How many calls it has so far.
+        latest: Id of the event of the last of them.
     """
 
     def __init__(self, stream: str, notes: ReadNotes) -> None:
         self.id = stream
         self.calls = 0
+        self.latest = ""
         self._pairing = Pairing(notes)
         self._held: list[Outcome] = []
 
@@ -83,7 +85,7 @@ class Stream:
             answered: Whether the file should hold its result; else its absence is not counted.
         """
         self.calls += 1
-        call_id = self._pairing.call(given, tool, line)
+        self.latest = call_id = self._pairing.call(given, tool, line)
         if not answered:
             self._pairing.withdraw(call_id)
         return Recorded(
@@ -114,12 +116,17 @@ class Stream:
             return ()
         return (Recorded(self.id, Outcome(call_id=call_id, result=result, error=error, at=at)),)
 
-    def hold(
-        self, call: Recorded, result: object = None, *, error: str | None = None, at: float | None = None
-    ) -> None:
-        """Keep a result that the file tells with its call, until all calls of the reply are out."""
-        if isinstance(call.event, ToolCall):
-            self._held.append(Outcome(call_id=call.event.call_id, result=result, error=error, at=at))
+    def end(
+        self, call_id: str, result: object = None, *, error: str | None = None, at: float | None = None
+    ) -> tuple[Recorded, ...]:
+        """The result of a call, by the id of its event; none if it is not open."""
+        if not self._pairing.withdraw(call_id):
+            return ()
+        return (Recorded(self.id, Outcome(call_id=call_id, result=result, error=error, at=at)),)
+
+    def hold(self, result: object = None, *, error: str | None = None, at: float | None = None) -> None:
+        """Keep a result that the file tells with its call, the latest, until all of the reply are out."""
+        self._held.append(Outcome(call_id=self.latest, result=result, error=error, at=at))
 
     def release(self) -> list[Recorded]:
         """The results that were kept, in the order in which they came in, as far as times tell."""
@@ -128,10 +135,11 @@ class Stream:
             held.sort(key=lambda outcome: outcome.at or 0.0)
         return [Recorded(self.id, outcome) for outcome in held if self._pairing.withdraw(outcome.call_id)]
 
-    def retract(self, calls: Iterable[Recorded], at: float | None = None) -> tuple[Recorded, ...]:
-        """The calls of a reply that was made again are taken back; nothing if none of them is open."""
-        ids = [call.event.call_id for call in calls if isinstance(call.event, ToolCall)]
-        lost = tuple(call_id for call_id in ids if self._pairing.withdraw(call_id))
+    def retract(
+        self, call_ids: Iterable[str], at: float | None = None, *, ended: bool = False
+    ) -> tuple[Recorded, ...]:
+        """Calls are taken back, by the ids of their events: those that are open, or (`ended`) all."""
+        lost = tuple(call_id for call_id in call_ids if self._pairing.withdraw(call_id) or ended)
         return (Recorded(self.id, Retraction(call_ids=lost, at=at)),) if lost else ()
 
     def user(self, at: float | None = None) -> Recorded:

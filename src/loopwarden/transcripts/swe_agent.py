@@ -140,4 +140,4 @@ def _command(action: str, stream: Stream, place: int) -> Item:
 
 
 def _turn(place: int) -> str:
-    return f"reply-{place}"
+    return f"reply {place}"

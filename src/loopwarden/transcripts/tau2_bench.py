@@ -107,7 +107,7 @@ class _Simulation:
                 yield from self._held
                 self._held = None
             asked = arguments(call.get("arguments"))
-            yield stream.call(tool, asked, given=call.get("id"), turn=f"message-{place}", at=at)
+            yield stream.call(tool, asked, given=call.get("id"), turn=f"message {place}", at=at)
         usage = mapping(message.get("usage"))
         read, written = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
         spent = stream.spent(read, written, money(message.get("cost")), at)

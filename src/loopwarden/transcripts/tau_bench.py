@@ -1,6 +1,6 @@
 """tau-bench results: a JSON list of runs, each with its task, trial and chat messages.
 
-A tool result that begins with "Error" is a failure: that is how the benchmark's environments say it.
+A tool result that begins with "Error:" is a failure: that is how the benchmark's environments say it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
-ERROR_MARK = "Error"
+ERROR_MARK = "Error:"
 
 
 class TauBenchReader:
@@ -64,7 +64,7 @@ def _messages(messages: list[Any], stream: Stream, notes: ReadNotes) -> Iterator
         role, text = message.get("role"), text_of(message.get("content"))
         if role == "assistant":
             for call in chat_calls(message.get("tool_calls"), notes):
-                yield stream.call(call.tool, call.arguments, given=call.call_id, turn=f"reply-{place}")
+                yield stream.call(call.tool, call.arguments, given=call.call_id, turn=f"reply {place}")
         elif role == "tool":
             shown = tool_result(text, is_error=text.startswith(ERROR_MARK))
             yield from stream.result(message.get("tool_call_id"), shown, tool=word(message.get("name")))

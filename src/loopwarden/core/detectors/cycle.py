@@ -55,27 +55,21 @@ class Cycle:
         cut: Newest position whose outcome differs from that a lap before, or one before `start`.
     """
 
-    __slots__ = ("_last", "_run", "cut", "period", "start")
+    __slots__ = ("cut", "period", "start")
 
     def __init__(self) -> None:
         self.period = 0
         self.start = 0
         self.cut = -1
-        self._last: bytes | None = None
-        self._run = 0
 
     def push(self, log: Log) -> None:
-        """The newest call of the log has just been added."""
-        signature = log.signatures[-1]
-        self._run = self._run + 1 if signature == self._last else 1
-        self._last = signature
-        if self.period:
-            index = log.end - 1 - log.base
-            before = index - self.period
-            if before < 0 or log.signatures[before] != signature:
-                self.period = 0
-            elif log.outcomes[index] is not None:
-                self.compare(log, log.end - 1)
+        """The newest call of the log has just been added, while a round goes on."""
+        index = log.end - 1 - log.base
+        before = index - self.period
+        if before < 0 or log.signatures[before] != log.signatures[index]:
+            self.period = 0
+        elif log.outcomes[index] is not None:
+            self.compare(log, log.end - 1)
 
     def compare(self, log: Log, position: int) -> None:
         """The call at `position` has its outcome: compare it with its neighbours a lap away."""
@@ -133,7 +127,7 @@ class Cycle:
         signatures = log.signatures
         end = len(signatures)
         nearest = log.end - log.newest(signature)
-        run = self._run if signature == self._last else 0
+        run = log.row if nearest == 1 else 0
         least = max(SHORTEST, nearest, run + 1, alternating)
         # In a round every call but those of the first lap came before.
         most = min(LONGEST, (log.again + 1) // (LAPS - 1), (log.end + 1 - floor) // LAPS, (end + 1) // LAPS)
