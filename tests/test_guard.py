@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
-import sys
-import textwrap
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -251,18 +245,13 @@ def test_a_fault_of_a_listener_goes_no_further(caplog: pytest.LogCaptureFixture)
         calls(strict(on_verdict=[broken]), 6)
 
 
-class Broken(Exception):  # noqa: N818 - it stands for any
-    def __str__(self) -> str:
-        raise RuntimeError("an error that has no words")
-
-
 def test_a_fault_of_the_guard_lets_the_call_run(caplog: pytest.LogCaptureFixture) -> None:
     guard = LoopGuard(SMALL)
     calls(guard, 3)
     broken: Any = ["a name that can be no key"]
     assert guard.before(broken, {}, call_id="x", run_id="r") is ALLOW
     assert guard.before("read", {}, call_id="x", run_id=broken) is ALLOW
-    assert guard.after("a9", error=Broken(), run_id="r") is ALLOW
+    assert guard.after("a9", result=1, run_id=broken) is ALLOW
     assert guard.feed(Compaction(run_id=broken)) is ALLOW
     assert guard.feed(UserMessage(run_id=broken)) is ALLOW
     assert [record.message for record in caplog.records].count(
@@ -276,158 +265,8 @@ def test_faults_are_raised_where_that_is_wished() -> None:
     broken: Any = ["a name that can be no key"]
     with pytest.raises(TypeError):
         guard.before(broken, {}, call_id="x")
-    with pytest.raises(RuntimeError, match="no words"):
-        guard.after("x", error=Broken())
+    with pytest.raises(TypeError):
+        guard.after("x", result=1, run_id=broken)
     with pytest.raises(TypeError):
         guard.feed(UserMessage(run_id=broken))
     assert actions(calls(guard, 4)) == ["allow"] * 3 + ["warn"]
-
-
-def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [f"{record.levelname} {record.message}" for record in caplog.records]
-
-
-def test_log_lines_are_stable(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="loopwarden")
-    guard = strict()
-    calls(guard, 7)
-    calls(guard, 4)
-    start, key = "WARNING loop tool=read level=", "run=r key=repeat:"
-    found = lines(caplog)
-    assert [line.split(key)[0].removeprefix(start) for line in found] == [
-        "warning action=warn detector=generic_repeat count=3 threshold=3 ",
-        "critical action=block detector=generic_repeat count=5 threshold=5 ",
-        "critical action=block detector=generic_repeat count=6 threshold=5 ",
-        "critical action=block detector=generic_repeat count=7 threshold=5 ",
-        "critical action=block detector=generic_repeat count=8 threshold=5 ",
-        "critical action=abort detector=global_circuit_breaker count=9 threshold=9 ",
-    ]
-    assert len({line.split(key)[1] for line in found}) == 1
-
-
-def test_a_compaction_says_that_it_armed_the_guard(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="loopwarden")
-    strict({}).compacted(run_id="r")
-    strict({"postCompactionGuard": {"windowSize": 5}}).compacted()
-    strict({"enabled": False}).compacted(run_id="r")
-    assert lines(caplog) == [f"INFO post-compaction guard armed for {count} attempts" for count in (3, 5)]
-
-
-def test_names_cannot_forge_lines(caplog: pytest.LogCaptureFixture) -> None:
-    guard = strict()
-    tool = "read\nWARNING loop tool=\x1b[31mother\u202e level=critical"
-    for number in range(5):
-        guard.before(tool, {}, call_id=f"c{number}", run_id="r\x00 \r1")
-    assert len(caplog.records) == 1
-    line = caplog.records[0].getMessage()
-    assert line.isprintable()
-    assert line.startswith(
-        "loop tool=read?WARNING?loop?tool=?[31mother??level=critical level=warning action=warn "
-    )
-    assert " run=r???1 " in line
-
-
-def test_what_is_only_observed_is_said_so_once_in_a_loop(caplog: pytest.LogCaptureFixture) -> None:
-    guard = LoopGuard({**SMALL, "enabled": None}, on_error="raise")
-    verdicts = calls(guard, 9) + calls(guard, 4, path="b")
-    assert actions(verdicts) == ["allow"] * 13
-    assert [line.rsplit(" ", 1)[1] for line in lines(caplog)] == ["observed"] * 2
-    assert all("action=warn" in line for line in lines(caplog))
-
-
-def test_nothing_is_logged_where_nothing_is_found_or_all_is_off(caplog: pytest.LogCaptureFixture) -> None:
-    calls(strict(), 2)
-    calls(LoopGuard({**SMALL, "enabled": False}), 20)
-    assert caplog.records == []
-
-
-def test_repairs_of_a_configuration_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    LoopGuard({"warningThreshold": 25})
-    assert any("config: " in line and "26" in line for line in lines(caplog))
-
-
-def in_threads(count: int, work: Any) -> None:
-    start = threading.Barrier(count)
-    faults: list[BaseException] = []
-
-    def run(number: int) -> None:
-        start.wait()
-        try:
-            work(number)
-        except BaseException as fault:  # noqa: BLE001 - told below
-            faults.append(fault)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert faults == []
-
-
-def test_threads_with_runs_of_their_own_do_not_meet() -> None:
-    guard = strict()
-    found: dict[int, list[str]] = {}
-
-    def work(number: int) -> None:
-        found[number] = actions(calls(guard, 10, run_id=f"r{number}"))
-
-    in_threads(16, work)
-    expected = ["allow"] * 3 + ["warn"] * 2 + ["block"] * 4 + ["abort"]
-    assert found == dict.fromkeys(range(16), expected)
-
-
-def test_threads_in_one_run_are_all_counted() -> None:
-    config = {**SMALL, "historySize": 2000, "warningThreshold": 799, "criticalThreshold": 1999}
-    guard = strict({**config, "globalCircuitBreakerThreshold": 2500})
-
-    def work(number: int) -> None:
-        for place in range(50):
-            call_id = f"{number}-{place}"
-            guard.before("read", {}, call_id=call_id, run_id="r")
-            guard.after(call_id, result="same", run_id="r")
-
-    in_threads(16, work)
-    assert guard.before("read", {}, call_id="last", run_id="r").count == 16 * 50
-
-
-FORKED = """
-    import os, sys, threading
-    from loopwarden import LoopGuard
-
-    guard = LoopGuard({"enabled": True, "warningThreshold": 3}, on_error="raise")
-    for number in range(3):
-        guard.before("read", {}, call_id=str(number), run_id="r")
-        guard.after(str(number), result="x", run_id="r")
-    held, done = threading.Event(), threading.Event()
-
-    def hold():
-        with guard._lock:
-            held.set()
-            done.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    child = os.fork()
-    if child == 0:
-        verdict = guard.before("read", {}, call_id="c", run_id="r")
-        os._exit(verdict.count)
-    _, status = os.waitpid(child, 0)
-    done.set()
-    thread.join()
-    verdict = guard.before("read", {}, call_id="c", run_id="r")
-    print(os.waitstatus_to_exitcode(status), verdict.count)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_child_process_goes_on_by_itself_even_if_a_thread_was_in_the_guard() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(FORKED)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (shown.stdout.split(), shown.stderr) == (["3", "3"], "")

@@ -9,26 +9,22 @@ import itertools
 import os
 import threading
 import weakref
-from collections import OrderedDict
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
-import orjson
-
-from loopwarden.core.profile import ToolUses
-from loopwarden.core.run_state import RunState
 from loopwarden.core.settings import Mode, Settings
-from loopwarden.core.snapshot import dump, load
-from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import current_run, guarded
+from loopwarden.runs import MAX_RUNS, Runs
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from loopwarden.config import Config
+    from loopwarden.core.run_state import RunState
     from loopwarden.events import Event, Verdict
 
 Parameters = ParamSpec("Parameters")
@@ -42,10 +38,6 @@ OnError: TypeAlias = Literal["allow", "raise"]
 
 _LOGGED: Final = 1024
 """Loops that are remembered as logged."""
-
-MAX_RUNS: Final = 10_000
-"""Runs kept at once by default; the one that was quiet for longest is forgotten first."""
-
 
 _guards: weakref.WeakSet[LoopGuard] = weakref.WeakSet()
 
@@ -79,7 +71,8 @@ class Verbs:
         try:
             with door._lock:  # noqa: SLF001 - one module
                 key = self.session_id, run_id
-                state = door._newest if key == door._newest_key else door._run(key)  # noqa: SLF001 - one module
+                runs = door._runs  # noqa: SLF001 - one module
+                state = runs.newest if key == runs.newest_key else runs.get(key)
                 verdict = state.call(tool, arguments, call_id, turn_id, at)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return door._fault()  # noqa: SLF001 - one module
@@ -110,10 +103,11 @@ class Verbs:
         try:
             if error is not None and not isinstance(error, str):
                 timed_out = timed_out or isinstance(error, TimeoutError)
-                error = f"{type(error).__name__}: {error}"
+                error = _said(error)
             with door._lock:  # noqa: SLF001 - one module
                 key = self.session_id, run_id
-                state = door._newest if key == door._newest_key else door._run(key)  # noqa: SLF001 - one module
+                runs = door._runs  # noqa: SLF001 - one module
+                state = runs.newest if key == runs.newest_key else runs.get(key)
                 verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return door._fault()  # noqa: SLF001 - one module
@@ -181,7 +175,7 @@ class LoopGuard(Verbs):
             that `load_config()` finds (the defaults where there is none: rolling detectors observe,
             the post-compaction guard acts).
         agent_id: Whose overrides of the configuration apply.
-        mode: `enforce` acts on verdicts; `observe` only says what it would have done.
+        mode: `enforce` acts on verdicts; `observe` only says what it would have done. `None`: enforce.
         on_verdict: Listeners.
         on_error: What a fault in the guard does to the agent.
         max_runs: Runs kept at once.
@@ -196,24 +190,20 @@ class LoopGuard(Verbs):
         config: Config | Settings | Mapping[str, Any] | str | os.PathLike[str] | None = None,
         *,
         agent_id: str | None = None,
-        mode: Mode = "enforce",
+        mode: Mode | None = None,
         on_verdict: Iterable[Listener] = (),
         on_error: OnError = "allow",
         max_runs: int = MAX_RUNS,
     ) -> None:
         for name, value, allowed in (("mode", mode, Mode), ("on_error", on_error, OnError)):
-            if value not in get_args(allowed):
+            if value is not None and value not in get_args(allowed):
                 raise ValueError(f"{name}={value!r}; allowed: {', '.join(get_args(allowed))}")
         self.session_id = None
         self._door = self
         self.settings = _settings(config, agent_id, mode)
-        self._uses = ToolUses(self.settings)
-        self._runs: OrderedDict[tuple[str | None, str | None], RunState] = OrderedDict()
-        self._newest: RunState  # the last in `_runs`, if its key is known
-        self._newest_key: tuple[str | None, str | None] | None = None
+        self._runs = Runs(self.settings, max_runs)
         self._listeners = tuple(on_verdict)
         self._on_error = on_error
-        self._max_runs = max_runs
         self._logged: dict[tuple[str | None, str | None, str | None], None] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -253,6 +243,9 @@ class LoopGuard(Verbs):
         that is text (after a blank line) or a dict (under `loop_warning`); other results stay as they
         are, and the warning is only logged. An aborted run raises `LoopAborted`.
 
+        Raises:
+            TypeError: The function is a generator, or has no name and none is given.
+
         Args:
             function: The function; its name is the tool's name.
             name: Another name for the tool.
@@ -263,26 +256,15 @@ class LoopGuard(Verbs):
 
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
         with self._lock:
-            self._runs.pop((session_id, run_id), None)
-            self._newest_key = None
+            self._runs.forget((session_id, run_id))
 
     def _save(self, session_id: str | None, run_id: str | None) -> bytes | None:
         with self._lock:
-            state = self._runs.get((session_id, run_id))
-            return orjson.dumps(dump(state)) if state is not None else None
+            return self._runs.save((session_id, run_id))
 
     def _restore(self, session_id: str | None, saved: bytes, run_id: str | None) -> None:
-        try:
-            data = orjson.loads(saved)
-        except orjson.JSONDecodeError as error:
-            raise StoreError(f"a saved run is damaged: {error}") from error
-        state = load(data, self.settings, self._uses)
         with self._lock:
-            self._newest_key = None
-            self._runs[session_id, run_id] = state
-            self._runs.move_to_end((session_id, run_id))
-            if len(self._runs) > self._max_runs:
-                self._runs.popitem(last=False)
+            self._runs.restore((session_id, run_id), saved)
 
     def _feed(self, session_id: str | None, event: Event) -> Verdict:
         try:
@@ -303,30 +285,16 @@ class LoopGuard(Verbs):
 
     def _examine(self, session_id: str | None, event: Event) -> tuple[Verdict, bytes | None]:
         with self._lock:
-            state = self._state(session_id, event)
+            same = (session_id, event.run_id) == self._runs.newest_key and type(event) is not Compaction
+            state = self._runs.newest if same else self._state(session_id, event)
             state.compared = None
             return state.apply(event), state.compared
 
     def _state(self, session_id: str | None, event: Event) -> RunState:
-        if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
-            self._newest_key = None
-            continued = self._runs.pop((session_id, event.continues), None)
-            if continued is not None:
-                self._runs[session_id, event.run_id] = continued
-        return self._run((session_id, event.run_id))
-
-    def _run(self, key: tuple[str | None, str | None]) -> RunState:
-        """The state of a run, by session and run id; a new one if it is not known."""
         runs = self._runs
-        state = runs.get(key)
-        if state is None:
-            state = runs[key] = RunState(self.settings, self._uses, scoped=key[1] is not None)
-            if len(runs) > self._max_runs:
-                runs.popitem(last=False)
-        else:
-            runs.move_to_end(key)
-        self._newest_key, self._newest = key, state
-        return state
+        if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
+            runs.move((session_id, event.continues), (session_id, event.run_id))
+        return runs.get((session_id, event.run_id))
 
     def _tell(self, session_id: str | None, verdict: Verdict, event: Event) -> None:
         """Log what was found and tell the listeners; an ended run is told of once."""
@@ -376,16 +344,23 @@ class GuardSession(Verbs):
         return self._door._examine(self.session_id, event)  # noqa: SLF001 - one module
 
 
-def _settings(config: Any, agent_id: str | None, mode: Mode) -> Settings:
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the tool's own exception may be broken too
+        return type(error).__name__
+
+
+def _settings(config: Any, agent_id: str | None, mode: Mode | None) -> Settings:
     if isinstance(config, Settings):
-        return config
+        return replace(config, mode=mode) if mode is not None else config
     from loopwarden.config import Config, load_config
 
     if not isinstance(config, Config):
         config = load_config(Path(config) if isinstance(config, str | os.PathLike) else config)
         for problem in config.warnings:
             log.logger.warning("config: %s", problem)
-    settings: Settings = config.settings(agent_id, mode)
+    settings: Settings = config.settings(agent_id, mode or "enforce")
     return settings
 
 

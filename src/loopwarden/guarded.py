@@ -20,7 +20,12 @@ current_run: Final[ContextVar[str | None]] = ContextVar("loopwarden_run", defaul
 """The run that calls of guarded functions belong to."""
 
 _numbers = itertools.count(1)
-_UNKNOWN: Final = inspect.signature(lambda *args, **kwargs: None)
+_UNKNOWN: Final = inspect.Signature(
+    [
+        inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+    ]
+)
 
 
 class Asked(Protocol):

@@ -74,12 +74,6 @@ def test_show_with_shipped_profiles(config: Path) -> None:
     assert "toolProfiles.bash.kind " in result.stdout
 
 
-def test_show_says_that_an_agent_is_not_listed(config: Path) -> None:
-    result = RUNNER.invoke(app, ["show", "--config", str(config), "--agent", "b"])
-    assert result.exit_code == 0
-    assert "agent 'b' is not listed" in result.stderr
-
-
 def test_show_as_json(config: Path) -> None:
     result = RUNNER.invoke(app, ["show", "--config", str(config), "--agent", "a", "--json"])
     shown = json.loads(result.stdout)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 import loopwarden
 from loopwarden.cli.main import app
-from tests.scan.recordings import lines, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +33,7 @@ def run(*arguments: object, given: str | None = None) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def situation(first_warn: int) -> str:
+def situation(first_warn: int, **fields: Any) -> str:
     events = [
         event
         for number in range(4)
@@ -48,8 +50,68 @@ def situation(first_warn: int) -> str:
             "config": config,
             "events": events,
             "expect": {"first_warn": first_warn},
+            **fields,
         }
     )
+
+
+@pytest.mark.parametrize("command", [[], ["config"]])
+def test_without_a_command_the_help_is_shown(command: list[str]) -> None:
+    assert run(*command) == run(*command, "--help")
+    assert run(*command)[0] == 0
+
+
+def test_a_module_as_the_script() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "loopwarden", "scna"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Usage: loopwarden [OPTIONS]")
+    assert "Did you mean 'scan'?" in ended.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@pytest.mark.parametrize("command", ["scan", "verify", "replay"])
+def test_help_fits_the_screen(command: str, columns: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "loopwarden", command, "--help"],
+        env=os.environ | {"COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert max(map(len, ended.stdout.splitlines())) <= columns
+
+
+def test_help_imports_little() -> None:
+    code = "import sys, loopwarden.cli.main; print(*sorted(sys.modules))"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    slow = {"pydantic", "rich.console", "loopwarden.scan.replay", "loopwarden.transcripts", "asyncio"}
+    assert not slow & set(ended.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["scan", "x.jsonl"],
+        ["replay", "x.jsonl"],
+        ["replay", "-"],
+        ["config", "show"],
+        ["config", "show", "--json"],
+    ],
+)
+def test_an_agent_that_is_not_listed_is_wrong_use(tmp_path: Path, arguments: list[str]) -> None:
+    listed = {"agents": {"list": [{"id": "ada"}, {"id": "bob"}]}}
+    (tmp_path / "loopwarden.json5").write_text(json.dumps(listed))
+    code, out, err = run(*arguments, "--agent", "eve")
+    assert (code, out) == (2, "")
+    assert "Invalid value for --agent: 'eve' is not in the configuration (loopwarden.json5)" in err
+    assert "it lists: ada, bob" in err
+    (tmp_path / "loopwarden.json5").unlink()
+    assert "there is no configuration file); it lists: none" in run(*arguments, "--agent", "eve")[2]
 
 
 def test_version() -> None:
@@ -97,6 +159,32 @@ def test_verify_against_another_configuration(tmp_path: Path) -> None:
     assert run("verify", path, "--config", config)[0] == 0
 
 
+def test_verify_without_a_configuration_of_its_own(tmp_path: Path) -> None:
+    path, found = tmp_path / "mine.jsonl", tmp_path / "loopwarden.json5"
+    path.write_text(situation(4, config=None))
+    assert run("verify", path)[0] == 1
+    found.write_text("{ enabled: true, warningThreshold: 3 }")
+    assert run("verify", path) == (0, "1 of 1 situations hold\n", "")
+    path.write_text(situation(3))
+    assert run("verify", path)[0] == 0
+    path.write_text(situation(3, config=None))
+    found.write_text("{ enabled: 1 }")
+    code, out, err = run("verify", path)
+    assert (code, out) == (2, "")
+    assert err.startswith("loopwarden: loopwarden.json5: 1 problem")
+
+
+def test_verify_warns_of_what_cannot_fail(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    never = {"never": "block"}
+    cases = [situation(0, id=f"c{n}", config={}, expect=never) for n in range(7)]
+    path.write_text("\n".join([*cases, situation(3), situation(0, id="on", expect=never)]))
+    code, out, err = run("verify", path)
+    assert (code, out) == (0, "9 of 9 situations hold\n")
+    assert err.startswith("warning: cannot fail: c0, c1, c2, c3, c4 and 2 more. ")
+    assert "`enabled` is not true" in err
+
+
 def test_verify_says_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text("{}")
@@ -105,36 +193,3 @@ def test_verify_says_what_is_wrong(tmp_path: Path) -> None:
     code, out, _ = run("verify", path)
     assert code == 1
     assert "did you mean 'warningThreshold'" in out
-
-
-def test_replay_gives_a_line_for_each_event(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", "a" * 25)
-    config = tmp_path / "on.json5"
-    config.write_text("{ enabled: true }")
-    code, out, _ = run("replay", path, "--config", config)
-    records = [json.loads(line) for line in out.splitlines()]
-    calls = [record for record in records if record["type"] == "call"]
-    assert code == 0
-    assert (len(records), len(calls)) == (50, 25)
-    assert [calls[place]["action"] for place in (0, 9, 10, 20, 24)] == [
-        "allow",
-        "allow",
-        "warn",
-        "block",
-        "block",
-    ]
-    assert calls[20]["detector"] == "generic_repeat"
-    assert "result of" not in out
-    assert run("replay", path, "--config", config, "--mode", "observe")[1].count('"would":"block"') == 5
-
-
-def test_replay_reads_standard_input() -> None:
-    code, out, _ = run("replay", "-", given=lines("ab"))
-    assert code == 0
-    assert [json.loads(line)["id"] for line in out.splitlines()] == ["c0", "c0", "c1", "c1"]
-
-
-def test_replay_says_what_is_wrong(tmp_path: Path) -> None:
-    code, out, err = run("replay", tmp_path / "none.jsonl")
-    assert (code, out) == (2, "")
-    assert err == f"loopwarden: {tmp_path / 'none.jsonl'}: No such file or directory\n"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -13,10 +17,8 @@ from typer.testing import CliRunner
 
 from loopwarden.cli.main import app
 from loopwarden.scan.json_report import report_schema
+from loopwarden.transcripts.locations import known_locations
 from tests.scan.recordings import lines, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUNNER = CliRunner()
 
@@ -29,6 +31,26 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(tmp_path / "home")
+
+
+def on_screen(columns: int, *arguments: str) -> str:
+    """What a terminal with so many columns is sent."""
+    pty = pytest.importorskip("pty")
+    termios, fcntl = pytest.importorskip("termios"), pytest.importorskip("fcntl")
+    screen, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    command = [sys.executable, "-m", "loopwarden", *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=end, stderr=end, env=environment | {"TERM": "xterm"}
+    ):
+        os.close(end)
+        sent = bytearray()
+        with contextlib.suppress(OSError):  # which is how a terminal ends
+            while piece := os.read(screen, 65536):
+                sent += piece
+    os.close(screen)
+    return sent.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture
@@ -150,6 +172,53 @@ def test_a_configuration(critical: Path, tmp_path: Path) -> None:
 def test_since_leaves_out_what_ended_before(critical: Path) -> None:
     assert json.loads(run("scan", critical, "--json", "--since", "2099-01-01")[1])["totals"]["runs"] == 0
     assert json.loads(run("scan", critical, "--json", "--since", "3w")[1])["totals"]["runs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ([], "loopwarden scan critical.jsonl"),
+        (
+            ["--agent", "a da", "--config", "c.json5"],
+            "loopwarden scan critical.jsonl --config c.json5 --agent 'a da'",
+        ),
+        (["--since", "3w"], "loopwarden scan critical.jsonl --since 3w"),
+        (["x" * 100, "--since", "3w"], "loopwarden scan ... --since 3w"),
+        (["a\nb"], "loopwarden scan ..."),
+        (["--format", "events", "."], "loopwarden scan critical.jsonl . --format events"),
+    ],
+)
+def test_the_hint_repeats_what_was_scanned(
+    critical: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], command: str
+) -> None:
+    monkeypatch.chdir(critical.parent)
+    Path("c.json5").write_text('{ agents: { list: [{ id: "a da" }] } }')
+    out = run("scan", critical.name, *arguments)[1]
+    assert f"To see every call of the runs: {command} --html report.html\n" in out
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_on_a_screen(critical: Path, unknown: Path, columns: int) -> None:
+    """Nothing breaks and nothing is wider than the screen, but for what is there to be copied."""
+    out = on_screen(columns, "scan", str(critical), str(unknown), "--top", "3")
+    assert "Scanning" in out
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.rpartition("Scanning")[2]).splitlines()[1:]
+    whole = [line for line in shown if str(critical.parent) in line]
+    assert any(line.strip() == str(critical) or line.endswith(f" in {critical}") for line in whole)
+    assert max(len(line) for line in shown if line not in whole) <= columns
+
+
+def test_nothing_moves_where_there_is_no_screen(critical: Path) -> None:
+    command = [sys.executable, "-m", "loopwarden", "scan", str(critical)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stderr == ""
+    assert "\x1b" not in ended.stdout
+    assert "\r" not in ended.stdout
+
+
+def test_the_help_names_every_program() -> None:
+    said = " ".join(run("scan", "--help")[1].split())
+    assert [place.program for place in known_locations() if place.program not in said] == []
 
 
 def test_without_a_path_the_programs_folders_are_searched(tmp_path: Path) -> None:

@@ -243,9 +243,17 @@ def test_beyond_the_limit_sizes_count(monkeypatch: pytest.MonkeyPatch) -> None:
         bomb = [bomb, bomb]
     assert len(canonical(bomb)) < 1_000_000
     assert canonical({frozenset({(1, 2)}): bomb})
-    assert canonical([b"", *range(20_000)]) != canonical([b"", *range(20_001)])
+    assert canonical([bomb, b"", *range(20_000)]) != canonical([bomb, b"", *range(20_001)])
     assert canonical({"a": b"", **dict.fromkeys(map(str, range(20_000)))})
     assert canonical(set(range(20_000)))
+
+
+def test_a_large_value_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NODE_LIMIT", 100)
+    rows: list[object] = [[number, [0.5]] for number in range(1000)]
+    for last in ([b"x"], ["x"]):
+        assert canonical([*rows, last]) != canonical([*rows, [*last, 1]])
+        assert canonical([*rows, last]) == canonical((*rows, last))
 
 
 def test_digests_tell_parts_apart() -> None:

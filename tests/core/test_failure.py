@@ -136,10 +136,11 @@ def test_what_was_masked_is_told_apart() -> None:
 
 
 TRICKY = [
-    "0", "1 ", "0a", "a0", "12:", "1:1", "2026-", "2026-07-01 ", "f", "0x", "deadbeef-", "A1b", "ab_1", "-", "_",
-    "'", '"', "`/", "'/", "'C:\\", "~/", "./", "pid ", "pid:", "process=", "Mon ", "Mon, 1 ", "tool ", "tool a ",
-    "unknown tool ", "no such tool\t", "no tool named ", "tool named tool called ", "is not a ", "a is not a ",
-    "a./:@-", " ", "\n", "\t", "\u0660", "\u00b5s", "1,1", "1.5", "5 s", "\u00e9", "\ud800", "\x00", "((((", "<b>",
+    "0", "1 ", "0a", "a0", "12:", "1:1", "2026-", "2026-07-01 ", "f", "0x", "deadbeef-", "A1b", "ab_1",
+    "-", "_", "'", '"', "`/", "'/", "'C:\\", "~/", "./", "pid ", "pid:", "process=", "Mon ", "Mon, 1 ",
+    "tool ", "tool a ", "unknown tool ", "no such tool\t", "no tool named ", "tool named tool called ",
+    "is not a ", "a is not a ", "a./:@-", " ", "\n", "\t", "\u0660", "\u00b5s", "1,1", "1.5", "5 s",
+    "\u00e9", "\ud800", "\x00", "((((", "<b>",
 ]  # fmt: skip
 
 

@@ -211,6 +211,12 @@ FLAGS: dict[str, tuple[ToolKind, Any, int]] = {
     "another status": ("other", parts("x", status="completed"), 0),
     "an exit code": ("exec", parts(exitCode=2, aggregated="no"), FAILED),
     "exit code 0": ("exec", parts(exitCode=0, aggregated="no"), 0),
+    "exit code 0 with a flag": ("exec", {**parts(exitCode=0, aggregated="no"), "isError": True}, FAILED),
+    "exit code 1 without output, with a flag": (
+        "exec",
+        {**parts(exitCode=1, aggregated=""), "isError": True},
+        0,
+    ),
     "exit code 1 with output": ("exec", parts(exitCode=1, aggregated="no"), FAILED),
     "exit code 1 without output": ("exec", parts(exitCode=1, aggregated=""), 0),
     "exit code 1 with blank output": ("exec", parts(exitCode=1, aggregated=" \n"), 0),

@@ -184,6 +184,13 @@ def test_writes_with_the_same_arguments_are_no_news_however_far_apart() -> None:
     assert act("i" + "x" * 40 + "aaaia", alone("genericRepeat")).strip == "." * 45 + "w"
 
 
+def test_a_call_that_never_ends_does_not_stop_the_count_of_those_after_it() -> None:
+    config = alone("repeatedFailure", criticalThreshold=200, globalCircuitBreakerThreshold=300)
+    assert act("f?" + "f" * 150, config).verdicts[-1].count == 149
+    config = alone("stagnation", historySize=500)
+    assert act("s?" + "s" * 150, config).verdicts[-1].count == 149
+
+
 def test_deciding_needs_no_outcomes_at_all() -> None:
     run = Run()
     assert "".join(run.ask("a", f"c{number}") for number in range(40)) == "..." + "w" * 37

@@ -17,33 +17,18 @@ if TYPE_CHECKING:
 
 PRESETS: Final = Path(config.__file__).parent / "presets"
 
-WRITTEN: Final = (
-    '{\n  // all of it\n  enabled: true, preset: "sensitive", historySize: 40, warningThreshold: 0xA,\n'
-    "  criticalThreshold: +20, unknownToolThreshold: 4, globalCircuitBreakerThreshold: 50, onCritical: 'ask',\n"
-    "  refusedCallLimit: 3, resetOnWrite: false, idleResetSeconds: .5e3,\n"
-    "  detectors: { genericRepeat: true, knownPollNoProgress: false, pingPong: true, cycle: false },\n"
-    "  postCompactionGuard: { windowSize: 1 },\n"
-    "  toolProfiles: {\n"
-    '    exec: { kind: "exec", ignoreArguments: ["id", "/a/b"], ignoreText: ["took \\\\d+ ms", "(?:a|b)c"] },\n'
-    '    "job_*": { kindByArgument: { argument: "action", kinds: { poll: "poll", start: "write" } }, kind: "wait" },\n'
-    '    "re[ab]d": { identity: ["path"], ignoreResult: ["at"], warningThreshold: 3, criticalThreshold: 2 },\n'
-    "    free: { exempt: true, },\n"
-    "  },\n}\n",
-    '{ "agents": { "list": [ { "id": "a", "tools": { "loopDetection": { "enabled": false } } },\n'
-    '  { "id": "b", "name": "B", "tools": { "allow": ["read"], "loopDetection": { "warningThreshold": 50 } } },\n'
-    '  { "id": "c" } ], "defaults": { "model": "x" } },\n'
-    '  "tools": { "profile": "coding", "loopDetection": { "historySize": 12, "detectors": { "pingPong": false } } },\n'
-    '  "gateway": { "port": 1, "auth": null }, "$include": "./more.json5" }\n',
-    "{ agents: { entries: { main: { tools: { loopDetection: { preset: 'unattended', toolProfiles: { '*': {\n"
-    "  ignoreText: ['[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', '\\u0041+'], identity: [] } } } } } } } }\n",
-)
+WRITTEN: Final = Path(__file__).parent / "written"
 """Configurations that use everything."""
 
 WORDS: Final = (
-    "//", "/*", "*/", "'", '"', "\\", "\\u", "\\x4", "\\u{41}", "\\\n", "\\0", "\\01", "0x", "0x1G", "1e", ".", "+", "--1",
-    "Infinity", "-Infinity", "NaN", "undefined", "1_000", "01", "9" * 401, "{", "}", "[", "]", ",", ",,", ":", "::",
-    "{" * 70, "[" * 5_000, "{a:" * 63, "\ufeff", "\u2028", "\0", "\x1b[2J", "$schema", "__proto__", "enabled", "tools: {}",
-    "agents: {list: [{}]}", "é", "\U0001f600", "(a+)+", "(?:", "(?<=a*)b", "\\1", "{1,99999999999}", "(?i)", "a{,65}",
+    "//", "/*", "*/", "'", '"', "\\", "\\u", "\\x4", "\\u{41}", "\\\n", "\\0", "\\01", "0x", "0x1G",
+    "1e", ".", "+", "--1",
+    "Infinity", "-Infinity", "NaN", "undefined", "1_000", "01", "9" * 401, "{", "}", "[", "]", ",",
+    ",,", ":", "::",
+    "{" * 70, "[" * 5_000, "{a:" * 63, "\ufeff", "\u2028", "\0", "\x1b[2J", "$schema", "__proto__",
+    "enabled", "tools: {}",
+    "agents: {list: [{}]}", "é", "\U0001f600", "(a+)+", "(?:", "(?<=a*)b", "\\1", "{1,99999999999}",
+    "(?i)", "a{,65}",
 )  # fmt: skip
 """Pieces of JSON5 and of regular expressions."""
 
@@ -68,9 +53,12 @@ def _endless() -> dict[str, Any]:
 
 
 PYTHON: Final[tuple[Callable[[], Any], ...]] = (
-    Odd, _endless, lambda: {Odd()}, lambda: {1: 2}, lambda: b"x", lambda: (1, 2), lambda: Path("x"), lambda: 1j,
-    lambda: range(3), lambda: {None: 1}, lambda: lambda: 1, lambda: type, lambda: float("nan"), lambda: 10**5_000,
-    lambda: {"enabled": {("a",): 1}}, lambda: frozenset("a"), lambda: bytearray(3), lambda: {"\ud800": "\ud800"},
+    Odd, _endless, lambda: {Odd()}, lambda: {1: 2}, lambda: b"x", lambda: (1, 2), lambda: Path("x"),
+    lambda: 1j,
+    lambda: range(3), lambda: {None: 1}, lambda: lambda: 1, lambda: type, lambda: float("nan"),
+    lambda: 10**5_000,
+    lambda: {"enabled": {("a",): 1}}, lambda: frozenset("a"), lambda: bytearray(3),
+    lambda: {"\ud800": "\ud800"},
 )  # fmt: skip
 """What a Python mapping may hold besides."""
 
@@ -81,15 +69,18 @@ def texts(*pages: Path) -> tuple[str, ...]:
     for page in pages:
         parts = page.read_text(encoding="utf-8").split("```json5\n")[1:]
         blocks += [part.partition("```")[0] for part in parts]
-    return (*WRITTEN, *(path.read_text(encoding="utf-8") for path in sorted(PRESETS.glob("*.json5"))), *blocks)
+    files = [path for folder in (WRITTEN, PRESETS) for path in sorted(folder.glob("*.json5"))]
+    return (*(path.read_text(encoding="utf-8") for path in files), *blocks)
 
 
 def text_mutant(start: Sequence[str], seed: int) -> bytes:
     """The bytes of a file."""
-    chance = random.Random(f"text {seed}")  # noqa: S311 - reproducible on purpose
+    chance = random.Random(f"text {seed}")
     data = chance.choice(start).encode()
     if chance.random() < 0.3:
-        data = json.dumps(_changed(read_json5(data.decode()).value, chance), indent=chance.choice((None, 2))).encode()
+        data = json.dumps(
+            _changed(read_json5(data.decode()).value, chance), indent=chance.choice((None, 2))
+        ).encode()
     for _ in range(chance.choice((0, 1, 1, 2, 4))):
         if chance.random() < 0.6:
             place = chance.randrange(len(data) + 1)
@@ -102,7 +93,7 @@ def text_mutant(start: Sequence[str], seed: int) -> bytes:
 
 def value_mutant(start: Sequence[str], seed: int) -> Any:
     """A Python value, mostly a mapping."""
-    chance = random.Random(f"value {seed}")  # noqa: S311 - reproducible on purpose
+    chance = random.Random(f"value {seed}")
     return _changed(read_json5(chance.choice(start)).value, chance, python=True)
 
 
@@ -112,10 +103,15 @@ def _changed(value: Any, chance: random.Random, *, python: bool = False) -> Any:
         mutate(root, chance)
     if python and chance.random() < 0.3 and isinstance(root[0], dict):
         container: Any = root[0]
-        while (inner := [one for one in container.values() if isinstance(one, dict)]) and chance.random() < 0.8:
+        while (
+            inner := [one for one in container.values() if isinstance(one, dict)]
+        ) and chance.random() < 0.8:
             container = chance.choice(inner)
         key = chance.choice([*container, "enabled", "toolProfiles"])
         container[key] = chance.choice(PYTHON)()
     if chance.random() < 0.1 and isinstance(root[0], dict):
-        root[0] = {"tools": {"loopDetection": root[0]}, "agents": chance.choice((*STRANGE, {"list": [{"id": "a"}] * 2}))}
+        root[0] = {
+            "tools": {"loopDetection": root[0]},
+            "agents": chance.choice((*STRANGE, {"list": [{"id": "a"}] * 2})),
+        }
     return root[0]

@@ -21,6 +21,9 @@ LONGEST_MESSAGE: Final = 1_000
 
 LONGEST_TITLE: Final = 120
 
+BYTES_AN_ITEM: Final = 8
+"""A file can't tell more than one item in so many bytes, so nothing is read many times over."""
+
 LARGEST_COUNT: Final = 2**63
 """What a JSON report can still write."""
 
@@ -32,7 +35,7 @@ def judged(path: Path, *, format: str | None, streamed: bool) -> list[Item]:  # 
         AssertionError: An item or an error is not as it must be.
         Exception: Anything that came out and is no `TranscriptError`.
     """
-    data = path.read_bytes() if streamed else b""
+    data = path.read_bytes()
     source = Source(None, data=io.BytesIO(data), label="stream") if streamed else Source(path)
     items: list[Item] = []
     notes = ReadNotes()
@@ -42,6 +45,8 @@ def judged(path: Path, *, format: str | None, streamed: bool) -> list[Item]:  # 
         check_error(error, source.label)
     check_items(items)
     check_notes(notes)
+    packed = data.startswith((b"PK", b"\x1f\x8b"))
+    assert packed or len(items) <= len(data) // BYTES_AN_ITEM + 2, len(items)
     return items
 
 
@@ -127,7 +132,9 @@ def _is_text(value: object) -> bool:
 
 
 def _is_time(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and math.isfinite(value) and type(value) is not bool)
+    return value is None or (
+        isinstance(value, int | float) and math.isfinite(value) and type(value) is not bool
+    )
 
 
 def calls_of(items: Iterable[Item]) -> Iterator[tuple[str, Any]]:

@@ -24,16 +24,23 @@ if TYPE_CHECKING:
     from loopwarden.transcripts import Item
 
 CALL: Final = '{"type":"call","id":"%d","tool":"look"}\n'
-NAMES: Final = ("a\nb.jsonl", "\x1b[31mred.jsonl", b"\xff\xfe.jsonl", "\u202egpj.jsonl", "x" * 240 + ".jsonl", " .jsonl")
+NAMES: Final = (
+    "a\nb.jsonl",
+    "\x1b[31mred.jsonl",
+    b"\xff\xfe.jsonl",
+    "\u202egpj.jsonl",
+    "x" * 240 + ".jsonl",
+    " .jsonl",
+)
 NOBODY: Final = 65_534
 ROOT: Final = Path(__file__).parents[2]
 
 
 def test_names_are_safe_wherever_they_are_shown(tmp_path: Path) -> None:
     for name in NAMES:
-        path = os.fsencode(tmp_path) + b"/" + (name if isinstance(name, bytes) else name.encode())
-        Path(os.fsdecode(path)).write_text(CALL % 1)
-        Path(os.fsdecode(path) + ".json").write_text("no run")
+        path = tmp_path / (os.fsdecode(name) if isinstance(name, bytes) else name)
+        path.write_text(CALL % 1)
+        path.with_name(path.name + ".json").write_text("no run")
     found = list(discover([tmp_path]))
     assert len(found) == 2 * len(NAMES)
     for entry in found:
@@ -68,7 +75,9 @@ def test_circles_of_links(tmp_path: Path) -> None:
     (tmp_path / "b" / "self.jsonl").symlink_to("self.jsonl")
     (tmp_path / "b" / "again.jsonl").symlink_to(tmp_path / "a" / "run.jsonl")
     found = list(discover([tmp_path]))
-    assert [entry.source.path for entry in found if isinstance(entry, Candidate)] == [tmp_path / "a" / "run.jsonl"]
+    assert [entry.source.path for entry in found if isinstance(entry, Candidate)] == [
+        tmp_path / "a" / "run.jsonl"
+    ]
     assert [entry.why for entry in found if isinstance(entry, Skipped)] == ["unreadable"]
 
 
@@ -191,7 +200,7 @@ def _become_folder(path: Path, _: bytes) -> None:
 def test_files_that_change_while_they_are_read(
     name: str, after: int, change: Callable[[Path, bytes], None], tmp_path: Path
 ) -> None:
-    """`after`: so many items are read before the file changes; -1: before any reading, after the detection."""
+    """It changes once `after` more items were read; -1: right after the detection."""
     data = (SAMPLES / name).read_bytes()
     path = tmp_path / "run"
     path.write_bytes(data)

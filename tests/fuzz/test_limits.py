@@ -24,6 +24,8 @@ from tests.transcripts.facts import SAMPLES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from loopwarden.transcripts import Item
+
 MEBIBYTE: Final = 1024 * 1024
 ROOM: Final = 600
 """MiB of address space for a whole Python process that reads."""
@@ -147,7 +149,7 @@ DEEP: Final = 100_000
 def test_deep_nesting(form: str, data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_bytes(data)
-    items = []
+    items: list[Item] = []
     try:
         items += read(path, format=form).items
     except TranscriptError as error:

@@ -72,7 +72,7 @@ def test_readers(chunk: int, tmp_path: Path) -> None:
     path = tmp_path / "mutant"
     for number, (base, seed) in enumerate(turns(seeds_of(chunk))):
         path.write_bytes(mutant(base.name, seed))
-        other = random.Random(seed + number).choice(NAMES)  # noqa: S311 - reproducible on purpose
+        other = random.Random(seed + number).choice(NAMES)
         for name in (None, base.reader, other):
             try:
                 judged(path, format=name, streamed=seed % 4 == 1 and base.form != "archive")

@@ -95,6 +95,7 @@ class Block:
         found: What was found when it was last refused; its count grows with every refusal.
         ends: What each of its calls gave.
         missing: The tool that does not exist, if that is the loop.
+        refused: Calls that were refused for that tool.
         others: Other calls that completed since the last refusal.
         half_open: Whether one probe may run, or runs.
         probe: The probe that runs.
@@ -103,6 +104,7 @@ class Block:
     found: Found
     ends: dict[Any, Any]
     missing: str | None = None
+    refused: set[Signature] = field(default_factory=set)
     others: int = 0
     half_open: bool = False
     probe: Call | None = None
@@ -185,9 +187,8 @@ class Run:
     def free(self, block: Block) -> None:
         """Something new: the loop is no loop any more."""
         self.blocks.remove(block)
-        for call in self.calls:
-            if block.holds(call):
-                self.cleared[call.sig] = self.time
+        for sig in block.found.members | block.refused:
+            self.cleared[sig] = self.time
 
 
 def groups(calls: Iterable[Call]) -> list[list[Call]]:

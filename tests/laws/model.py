@@ -117,10 +117,12 @@ class Model:
             else:
                 held.found = replace(held.found, count=grown)
         elif first is not None and critical:
-            held = self.hold(run, first)
+            held = self.hold(run, first, call)
         else:
             return self.say(run, first, "warn")
         held.others = 0
+        if held.found.detector == "unknown_tool_repeat":
+            held.refused.add(call.sig)
         if held.found.detector in ONE_REFUSAL:
             held.opens()
         run.refusals += 1
@@ -136,12 +138,12 @@ class Model:
             blocks = [b for b in run.blocks if b.found.loop == first.loop]
         return blocks[0] if blocks else None
 
-    def hold(self, run: Run, found: Found) -> Block:
+    def hold(self, run: Run, found: Found, now: Call) -> Block:
         """Refuse the calls of a loop from now on."""
         run.blocks = [b for b in run.blocks if b.found.loop != found.loop]
         block = Block(found, {})
         for other in run.executed():
-            if block.holds(other) and other.done:
+            if block.holds(other) and other.done and (other.reply != now.reply or other.twin(now)):
                 block.ends[other.sig] = outcome([c for c in run.executed() if c.twin(other)])
                 block.missing = other.end.missing
         run.blocks.append(block)
@@ -243,10 +245,10 @@ class Model:
             if (
                 call.ended < last
                 or call.how.kind == "wait"
-                or any(c.twin(call) and c.end == call.end for c in done[:place])
+                or outcome([c for c in done[:place] if c.twin(call)]) == call.end.value
             ):
                 continue
-            fresh = call.end.value not in {c.end.value for c in done[:place]}
+            fresh = call.end.value not in {outcome(group) for group in groups(done[:place])}
             row = row + 1 if fresh and not call.end.failed else 0
         if row >= self.settings.warning_threshold:
             run.refusals = 0

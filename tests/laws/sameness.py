@@ -177,15 +177,15 @@ def ending(how: Manner, outcome: Outcome) -> Ending:
     elif how.kind == "poll" and details:
         names = ("status", "exitCode", "exitSignal", "aggregated", "totalLines", "totalChars", "truncated")
         compared = ["poll", [details.get(name) for name in names], text]
-    elif how.kind == "send":
-        compared = ["send", flagged, without(record.get("details"), SEND_VOLATILE)]
     else:
+        sent = how.kind == "send"
         parts = [
             part
             for part in record.get("content", [])
             if isinstance(part, dict) and part.get("type") != "text"
         ]
-        compared = ["other", record.get("details"), text, parts]
+        kept = without(record.get("details"), SEND_VOLATILE if sent else ())
+        compared = ["other", flagged, kept, "" if sent else text, parts]
     code = details.get("exitCode") if how.kind == "exec" else None
     failed = flagged or timed_out or (code not in (None, 0) and not (code == 1 and output == ""))
     return Ending(

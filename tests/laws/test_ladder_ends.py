@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,17 @@ def _after(result: int) -> dict[str, Any]:
 def test_going_round_for_ever_ends_the_run(
     rules: Settings, word: list[tuple[str, int]], results: list[int]
 ) -> None:
-    """Any word of calls, again and again, with the same results; watching several jobs is no loop."""
+    """Any word of calls, again and again, with the same results; watching several jobs is no loop.
+
+    A round longer than the warning number would let each of its calls probe whenever it comes up again.
+    """
+    more = max(0, len(word) - rules.warning_threshold)
+    rules = replace(
+        rules,
+        warning_threshold=rules.warning_threshold + more,
+        critical_threshold=rules.critical_threshold + more,
+        global_circuit_breaker_threshold=rules.global_circuit_breaker_threshold + more,
+    )
     assume(len(set(word)) <= 2 or any(tool != "poll" for tool, _ in word))
     calls = [(tool, {"n": n}, _after(results[2 * JUDGED.index(tool) + n])) for tool, n in word]
     until_the_end(LoopGuard(rules, on_error="raise"), around(*calls), 300)

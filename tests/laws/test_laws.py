@@ -82,6 +82,7 @@ def test_replay_says_what_the_live_guard_said(rules: Settings, steps: list[Step]
                     call_id=event.call_id,
                     run_id=event.run_id,
                     turn_id=event.turn_id,
+                    at=event.at,
                 )
             case Outcome() if not event.timed_out:
                 again = session.after(
@@ -175,8 +176,8 @@ def test_a_changing_result_is_never_blocked(
 ) -> None:
     """One call has a new result each time, whatever else happens; only other calls may end the run.
 
-    An alternation of four has one outcome only on one of its sides, which can't have changed yet: the critical
-    number is 5 or more here.
+    An alternation of four has but one outcome on one of its sides, which can't have changed yet: the
+    critical number is 5 or more here.
     """
     rules = replace(rules, critical_threshold=rules.critical_threshold + 4)
     rules = replace(

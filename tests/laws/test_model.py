@@ -22,7 +22,7 @@ def by_id(situation: Situation) -> str:
 
 @pytest.mark.parametrize("case", load_situations(DATA / "cases.jsonl"), ids=by_id)
 def test_case(case: Situation) -> None:
-    model = Model(load_config(dict(case.config)).settings(mode=case.mode))
+    model = Model(load_config(dict(case.config or {})).settings(mode=case.mode))
     refused: set[tuple[str | None, str]] = set()
     answers: list[Answer] = []
     calls = 0
@@ -45,8 +45,9 @@ def test_case(case: Situation) -> None:
 
 @pytest.mark.parametrize("recording", load_situations(DATA / "seed_detectors.jsonl"), ids=by_id)
 def test_recording(recording: Situation) -> None:
-    switches = recording.config.get("detectors", {}) | dict.fromkeys(BEYOND_THE_REFERENCE, False)
-    config = load_config({**recording.config, "detectors": switches, "resetOnWrite": False})
+    written = recording.config or {}
+    switches = written.get("detectors", {}) | dict.fromkeys(BEYOND_THE_REFERENCE, False)
+    config = load_config({**written, "detectors": switches, "resetOnWrite": False})
     model = Model(config.settings(mode="observe"))
     said = [(event, model.feed(event)) for event in recording.events]
     got = [

@@ -8,6 +8,8 @@ import pytest
 
 from loopwarden.events import Outcome, ToolCall
 from loopwarden.scan.html_report import report_html
+from loopwarden.scan.summary import CallRef
+from loopwarden.scan.words import guard_line
 from loopwarden.transcripts.model import Recorded, Spent, StreamStart
 from tests.scan.strips import SMALL, events, report_of, scan_items, scan_strip
 
@@ -101,9 +103,43 @@ def test_a_compaction_loop_is_found_at_an_outcome() -> None:
     assert loop.first.number == 3
 
 
+def test_nothing_is_claimed_after_the_end_of_the_run() -> None:
+    config = {"enabled": True, "warningThreshold": 8, "criticalThreshold": 12}
+    run = scan_strip("aa|aaa" + "a" * 14, config)
+    (loop,) = run.loops
+    assert loop.detectors[0] == "post_compaction"
+    assert "generic_repeat" in loop.detectors
+    assert (loop.warned, loop.blocked, loop.after_block) == (None, None, None)
+    assert (loop.aborted, loop.ended_by) == (CallRef(number=5), CallRef(number=5))
+    assert (loop.aborted_by, loop.after_warning.calls) == ("post_compaction", run.calls - 5)
+    assert guard_line(loop) == (
+        "the guard would have ended the run at call 5 (three identical calls after a compaction)"
+    )
+    assert run.timeline.weights == bytes([0, 0, 0, 0, 3]) + bytes(run.calls - 5)
+
+
+def test_places_are_told_in_the_order_of_the_calls() -> None:
+    (warned,) = scan_strip("a" * 12).loops
+    assert (
+        guard_line(warned)
+        == "the guard would have warned at call 4, refused call 6, ended the run at call 10"
+    )
+    (early,) = scan_strip("a" * 12, {**SMALL, "refusedCallLimit": 3}).loops
+    assert guard_line(early) == (
+        "the guard would have warned at call 4, refused call 6; had the agent gone on as recorded, "
+        "the run would have ended at call 8 at the latest"
+    )
+    (at_once,) = scan_strip("a" * 12, {**SMALL, "onCritical": "abort"}).loops
+    assert guard_line(at_once) == "the guard would have warned at call 4, ended the run at call 6"
+
+
 @pytest.mark.parametrize(("strip", "place"), [("|||", 0), ("abc|||d", 3)])
 def test_compactions_without_work_are_a_loop_without_calls(strip: str, place: int) -> None:
     (loop,) = scan_strip(strip, {"enabled": True}).loops
+    where = f"at call {place}" if place else "before its first call"
+    assert guard_line(loop) == (
+        f"the guard would have ended the run {where} (three compactions without a finished call between them)"
+    )
     assert (loop.pattern, loop.calls, loop.compactions) == ("none", 0, 3)
     assert loop.first.number == loop.last.number == place
 

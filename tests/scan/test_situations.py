@@ -9,6 +9,7 @@ import pytest
 
 from loopwarden.config import load_config
 from loopwarden.errors import ConfigError, TranscriptError
+from loopwarden.events import Outcome
 from loopwarden.scan.situations import load_situations, play
 
 if TYPE_CHECKING:
@@ -106,20 +107,58 @@ def test_another_configuration_takes_the_place_of_its_own(tmp_path: Path) -> Non
     assert played(tmp_path, record, load_config({"enabled": False})).held
 
 
+def test_without_a_configuration_the_one_that_is_found_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tmp_path / "found.json5"
+    monkeypatch.setenv("LOOPWARDEN_CONFIG", str(found))
+    found.write_text("{ enabled: true, warningThreshold: 2, criticalThreshold: 4 }")
+    for missing in ({"config": None}, {}):
+        record = case({"first_warn": 3, "first_block": 5}, **missing)
+        if not missing:
+            del record["config"]
+        assert played(tmp_path, record).held
+    recording = {"events": calls(3), "expect": [None, None, ["warning", "generic_repeat", 2]]}
+    assert played(tmp_path, recording).held
+
+
+@pytest.mark.parametrize(
+    ("expect", "fields", "idle"),
+    [
+        ({"never": "block"}, {}, True),
+        ({"never": "block", "allowed": [1]}, {"config": {"enabled": False}}, True),
+        ({"never": "block"}, {"config": {"enabled": False}, "mode": "observe"}, True),
+        ({"never": "block"}, {"config": {"enabled": True}}, False),
+        ({"never": "block"}, {"mode": "observe"}, False),
+        ({"never": "abort"}, {"events": [{"type": "compaction"}, *calls(2)]}, False),
+        ({"never": "block", "first_warn": 3}, {}, False),
+    ],
+)
+def test_what_cannot_fail_is_marked(
+    tmp_path: Path, expect: dict[str, Any], fields: dict[str, Any], idle: bool
+) -> None:
+    assert played(tmp_path, case(expect, **{"config": {}} | fields)).idle is idle
+
+
 def test_a_wrong_configuration_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="warningTreshold"):
-        played(tmp_path, case({}, config={"warningTreshold": 3}))
+        played(tmp_path, case({"never": "warn"}, config={"warningTreshold": 3}))
 
 
 def test_every_kind_of_event(tmp_path: Path) -> None:
     events = [
         {"type": "user", "run": "r", "at": 1},
         {"type": "call", "id": "c", "tool": "t", "run": "r", "turn": "x", "at": 2.5},
-        {"type": "outcome", "id": "c", "error": "bad", "run": "r"},
+        {"type": "outcome", "id": "c", "error": "bad", "unknown_tool": "t", "at": "2026-01-02T03:04:05Z"},
+        {"type": "call", "id": 7, "tool": "t"},
         {"type": "compaction", "run": "r2", "continues": "r"},
         {"type": "retract", "ids": ["c"], "run": "r2"},
     ]
-    assert played(tmp_path, case({"never": "warn"}, events=events)).held
+    result = played(tmp_path, case({"never": "warn"}, events=events))
+    assert result.held
+    outcome = result.situation.events[2]
+    assert isinstance(outcome, Outcome)
+    assert (outcome.run_id, outcome.unknown_tool, outcome.at) == ("r", "t", 1767323045.0)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +169,8 @@ def test_every_kind_of_event(tmp_path: Path) -> None:
         ({"events": [], "config": 3}, "`config` must be an object"),
         ({"events": [7]}, "event 1 must be an object"),
         ({"events": [{"type": "cal"}]}, "event 1 has type 'cal'; allowed are call, outcome"),
-        ({"events": [{"type": "call", "id": 1, "tool": "t"}]}, "event 1: `id` must be a text, not int"),
+        ({"events": [{"type": "call", "id": 1.5, "tool": "t"}]}, "event 1: `id` must be a text, not float"),
+        ({"events": [{"type": "call", "id": True, "tool": "t"}]}, "event 1: `id` must be a text, not bool"),
         ({"events": [{"type": "call", "id": "c"}]}, "event 1: `tool` must be a text"),
         ({"events": [{"type": "user", "at": "now"}]}, "event 1: `at` must be a number of seconds"),
         ({"events": [{"type": "outcome", "id": "c"}]}, "must have either `result` or `error`"),
@@ -144,11 +184,28 @@ def test_every_kind_of_event(tmp_path: Path) -> None:
         ({"events": calls(1), "expect": {"never": "allow"}}, "never is 'allow'; allowed are warn, block"),
         ({"events": calls(1), "expect": {"detector": "x"}}, "detector is 'x'; allowed are"),
         ({"events": calls(1), "expect": {}, "mode": "ask"}, "`mode` is 'ask'; allowed are enforce and"),
+        ({"events": calls(1), "expect": [None], "mode": "enforce"}, "a recording plays in observe mode"),
+        ({"events": calls(1), "expect": {}}, "`expect` is empty, so the situation cannot fail"),
+        ({"events": [], "expect": []}, "`expect` is empty, so the situation cannot fail"),
+        ({"events": calls(1), "expect": {"allowed": []}}, "allowed is empty; give call numbers"),
+        (
+            {"events": calls(1), "confg": {}},
+            "a situation has no field 'confg' (did you mean 'config'?); known",
+        ),
+        (
+            {"events": calls(1, argz={})},
+            "event 1 (call) has no field 'argz' (did you mean 'args'?); known are",
+        ),
+        ({"events": calls(1, stream="s")}, "event 1 (call) has no field 'stream'"),
+        (
+            {"events": [{"type": "user", "tool": "t"}]},
+            "event 1 (user) has no field 'tool'; known are at, run",
+        ),
     ],
 )
 def test_what_is_no_situation_is_said_with_its_line(tmp_path: Path, record: Any, message: str) -> None:
     with pytest.raises(TranscriptError) as error:
-        load(tmp_path, case({}), record)
+        load(tmp_path, case({"never": "abort"}), record)
     assert error.value.reason.startswith("line 3: ")
     assert message in error.value.reason
 

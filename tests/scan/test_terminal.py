@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,14 +15,12 @@ from loopwarden.scan.terminal import print_report
 from tests.scan.strips import report_of, scan_strip
 
 
-def text(
-    report: Report, *, width: int = 100, colour: bool = False, top: int = 10, html: str | None = None
-) -> str:
+def text(report: Report, *, width: int = 100, colour: bool = False, top: int = 10, **given: Any) -> str:
     out = io.StringIO()
     console = Console(
         file=out, width=width, force_terminal=colour, highlight=False, markup=False, legacy_windows=False
     )
-    print_report(console, report, top=top, html=html)
+    print_report(console, report, top=top, **given)
     return out.getvalue()
 
 
@@ -75,13 +75,29 @@ def test_only_the_worst_are_listed() -> None:
     assert found.count("the guard would have") == 3
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_every_line_fits(width: int) -> None:
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_every_line_fits_but_names_to_copy_are_whole(width: int) -> None:
     run: Run = replace(scan_strip("abab|ababababab", seconds=4000.0, tokens=90_000), title="t" * 90)
-    found = text(report_of(run, path="/long" * 30, config_warnings=("w " * 90,)), width=width, html="p" * 60)
+    path, other, page, place = "/long" * 30, "/o t h e r" * 20, "p" * 230, "/place" * 40
+    file = FileReport(path=path, size=10, format="events", runs=(run,))
+    bad = FileReport(path=other, error="no known format " * 8, why="unknown_format")
+    looked = (("Codex CLI", place, 3),)
+    report = Report(files=(file, bad), config_warnings=("w " * 90,), looked_in=looked)
+    found = text(report, width=width, html=page, colour=True)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", found).splitlines()
+    for name in (path, f"{other}:", page, f"{place}:"):
+        (alone,) = (line for line in shown if line.strip() == name or line.strip().startswith(name + " "))
+        shown.remove(alone)
+    assert all(shown[place] or shown[place + 1] for place in range(len(shown) - 1))
     measure = Console(width=1000)
-    for line in found.splitlines():
+    for line in shown:
         assert measure.measure(line).maximum <= width, line
+
+
+def test_the_hint_repeats_the_command() -> None:
+    report, command = report_of(scan_strip("a" * 9)), "loopwarden scan 'my runs' --agent ada"
+    assert f"To see every call of the runs: {command} --html report.html\n" in text(report, command=command)
+    assert f"\n  {command} --html report.html\n" in text(report, command=command, width=40)
 
 
 def test_no_colour_unless_there_is_a_screen() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwarden.config import load_config
+from loopwarden.cli.options import Group, load
 from loopwarden.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from loopwarden.config import Config, Setting
 
-app = typer.Typer(
-    no_args_is_help=True, help="Check a configuration, show what comes of it, or print its schema."
-)
+app = typer.Typer(cls=Group, help="Check a configuration, show it, or print its schema.")
+
+_BORDERS = 10
 
 ConfigFile = Annotated[
     Path | None,
@@ -35,7 +35,7 @@ EXIT_ERROR = 2
 """The configuration cannot be used."""
 
 
-@app.command()
+@app.command(short_help="Say what is wrong or was repaired.")
 def check(config: ConfigFile = None) -> None:
     """Say everything that is wrong or was repaired; exit with 2 if it cannot be used."""
     found = _load(config)
@@ -46,7 +46,7 @@ def check(config: ConfigFile = None) -> None:
         typer.echo(f"  warning: {warning}")
 
 
-@app.command()
+@app.command(short_help="Show each value and where it came from.")
 def show(
     config: ConfigFile = None,
     agent: Annotated[
@@ -58,13 +58,11 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with everything.")] = False,
 ) -> None:
     """Show the merged and repaired values, and where each of them came from."""
-    found = _load(config)
+    found = _load(config, agent)
     settings = found.explain(agent)
     if as_json:
         typer.echo(json.dumps(_object(found, agent, settings), indent=2, ensure_ascii=False))
         return
-    if agent is not None and agent not in found.agent_ids:
-        typer.echo(f"agent {agent!r} is not listed; the values for all agents hold", err=True)
     touched = {_profile_of(one) for one in settings if one.origin != "default"} | {None}
     shown = [one for one in settings if profiles or _profile_of(one) in touched]
     for warning in found.warnings:
@@ -82,9 +80,9 @@ def schema() -> None:
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
-def _load(path: Path | None) -> Config:
+def _load(path: Path | None, agent: str | None = None) -> Config:
     try:
-        return load_config(path)
+        return load(path, agent)
     except ConfigError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_ERROR) from error
@@ -110,18 +108,23 @@ def _object(config: Config, agent: str | None, settings: Iterable[Setting]) -> d
 
 
 def _table(settings: Iterable[Setting], *, title: str) -> None:
-    """A table on a terminal, aligned plain text where the output goes elsewhere."""
+    """A table on a terminal that is wide enough, aligned plain text where the output goes elsewhere."""
     rows = [(one.field, json.dumps(one.value, ensure_ascii=False), one.origin) for one in settings]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
+        console = Console()
+        if sum(widths) + _BORDERS > console.width:  # names would be broken, and could not be copied
+            for field, value, origin in rows:
+                typer.echo(f"{field}: {value} ({origin})")
+            return
         table = Table("field", "value", "from", title=Text(title))
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
-        Console().print(table)
+        console.print(table)
         return
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for field, value, origin in rows:
         typer.echo(f"{field:<{widths[0]}}  {value:<{widths[1]}}  {origin}")

@@ -9,6 +9,9 @@ import typer
 
 from loopwarden.events import DetectorId
 
+_BESIDE = 13
+"""Columns of an example's line that are not the example."""
+
 
 def explain(
     detector: Annotated[str, typer.Argument(metavar="DETECTOR|all", help="Name of a detector, or all.")],
@@ -26,12 +29,12 @@ def explain(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from loopwarden.cli.pages import page
+    from loopwarden.cli.pages import STRIP, page
 
     console = Console()
     for place, name in enumerate(names if detector == "all" else (detector,)):
-        text = page(name)
         if console.is_terminal:
-            console.print(Markdown(text))
+            console.print(Markdown(page(name, max(min(STRIP, console.width - _BESIDE), 10))))
         else:
+            text = page(name)
             typer.echo(("\n" if place else "") + text.rstrip("\n"))

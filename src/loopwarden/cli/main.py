@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from loopwarden.cli import config, explain, replay, scan, verify
+from loopwarden.cli.options import Group
 from loopwarden.errors import LoopwardenError
 
 EXIT_FAULT = 2
 """Wrong use, a wrong configuration, or a file without which nothing can be done."""
+
+_NARROW = 52
 
 EXIT_INTERRUPTED = 130
 EXIT_CLOSED = 141
 """The reader of the output went away, as `head` does."""
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """The group of commands; the one place where faults become messages."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -47,11 +50,11 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Notices when an AI agent goes round in circles with its tools.",
+    help="Notices when an AI agent goes round in circles with its tools.\n\n"
+    "Without a command this help is shown.",
 )
 app.command(name="scan")(scan.scan)
 app.command(name="explain")(explain.explain)
@@ -82,4 +85,6 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a screen that can't show every character
-    app()
+    columns = shutil.get_terminal_size().columns
+    narrow = max(columns, 20) - 2 if columns < _NARROW else None  # help is not told of such screens otherwise
+    app(prog_name="loopwarden", terminal_width=narrow)

@@ -11,24 +11,26 @@ from loopwarden.testing import play
 if TYPE_CHECKING:
     from loopwarden.events import Verdict
 
-_STRIP = 60
+STRIP = 60
+"""Letters of an example on one line."""
+
 _ONLY = {
     # What else would speak up in the example is switched off, to show this one alone.
     "global_circuit_breaker": {"detectors": {"knownPollNoProgress": False}},
 }
 
 
-def page(detector: str) -> str:
-    """The page of a detector, given its `DetectorId`, as Markdown."""
+def page(detector: str, strip: int = STRIP) -> str:
+    """The page of a detector, given its `DetectorId`, as Markdown; `strip` letters of the example a line."""
     module = import_module(f"loopwarden.core.detectors.{detector}")
     title, _, body = (module.__doc__ or "").partition("\n")
     config = {"enabled": True, **_ONLY.get(detector, {})}
     played = play(module.EXAMPLE, config, legend=module.LEGEND)
     lines = [f"# `{detector}`", "", f"**{title}**", "", body.strip(), "", "## An example"]
     lines += ["", *_legend(module.EXAMPLE, module.LEGEND), "", "```text"]
-    for start in range(0, len(module.EXAMPLE), _STRIP):
-        lines += [f"calls     {module.EXAMPLE[start : start + _STRIP]}"]
-        lines += [f"verdicts  {played.strip[start : start + _STRIP]}"]
+    for start in range(0, len(module.EXAMPLE), strip):
+        lines += [f"calls     {module.EXAMPLE[start : start + strip]}"]
+        lines += [f"verdicts  {played.strip[start : start + strip]}"]
     lines += ["```", "", "`.` allow, `w` warn, `B` block, `X` abort.", "", "## What the model is told", ""]
     for verdict in _first_of_each(played.verdicts, detector):
         lines += [f"- {verdict.action}, at a count of {verdict.count} (threshold {verdict.threshold}):", ""]

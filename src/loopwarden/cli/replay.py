@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from loopwarden.cli.options import load
+
 if TYPE_CHECKING:
-    from loopwarden.events import Event, Verdict
+    from collections.abc import Iterable, Iterator
+
+    from loopwarden.guard import LoopGuard
 
 
 def replay(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Events or any known transcript; - reads events.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="Events or any known transcript; - reads events from standard input, live."
+        ),
     ],
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Configuration; without it as for scan.")
@@ -24,7 +32,9 @@ def replay(
     ] = None,
     mode: Annotated[
         Literal["enforce", "observe"],
-        typer.Option(help="enforce: outcomes of refused calls are left out. observe: everything ran."),
+        typer.Option(
+            metavar="MODE", help="enforce: outcomes of refused calls are left out. observe: everything ran."
+        ),
     ] = "enforce",
     file_format: Annotated[
         str | None, typer.Option("--format", metavar="NAME", help="Format of the file, if not told from it.")
@@ -34,49 +44,39 @@ def replay(
 
     Feeds the events to a fresh guard and prints what it says to each, one JSON object a line.
 
+    With - each line is answered as soon as it comes, so that a program may ask while its agent is at work. A
+    line that is no event is answered with {"error": ..., "line": N}, and the next one is read.
+
     Exit code: 0 all was read, 2 wrong use or a file that can't be read.
     """
-    import json
-
-    from loopwarden.config import load_config
     from loopwarden.guard import LoopGuard
-    from loopwarden.transcripts.model import Recorded
+
+    guard = LoopGuard(load(config, agent), agent_id=agent, mode=mode)
+    if file == "-" and file_format in (None, "events"):
+        from loopwarden.scan.answers import Answering
+
+        _print(Answering(guard).answers(sys.stdin.buffer))
+    else:
+        _print(_recorded(file, file_format, guard))
+
+
+def _print(answers: Iterable[dict[str, Any]]) -> None:
+    for answer in answers:
+        # ASCII, so that whatever stands in an id or a name can be written anywhere
+        sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+
+def _recorded(file: str, file_format: str | None, guard: LoopGuard) -> Iterator[dict[str, Any]]:
+    from loopwarden.scan.answers import answer
+    from loopwarden.transcripts.model import NOTE_KINDS, Recorded
     from loopwarden.transcripts.registry import read
     from loopwarden.transcripts.source import Source
 
     source = Source(None, data=sys.stdin.buffer) if file == "-" else Source(Path(file))
-    wanted = file_format or ("events" if file == "-" else None)
-    guard = LoopGuard(load_config(config), agent_id=agent, mode=mode)
-    for item in read(source, format=wanted).items:
+    transcript = read(source, format=file_format)
+    for item in transcript.items:
         if isinstance(item, Recorded):
-            verdict, _ = guard.session(item.stream).examine(item.event)
-            record = {"stream": item.stream} | _line(item.event, verdict)
-            # ASCII, so that whatever stands in an id or a name can be written anywhere
-            sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")
-            sys.stdout.flush()
-
-
-def _line(event: Event, verdict: Verdict) -> dict[str, Any]:
-    from loopwarden.events import Compaction, Outcome, ToolCall, UserMessage
-
-    line: dict[str, Any] = {}
-    match event:
-        case ToolCall():
-            line |= {"type": "call", "id": event.call_id}
-        case Outcome():
-            line |= {"type": "outcome", "id": event.call_id}
-        case Compaction():
-            line["type"] = "compaction"
-        case UserMessage():
-            line["type"] = "user"
-        case _:
-            line["type"] = "retract"
-    if event.run_id is not None:
-        line["run"] = event.run_id
-    for name in ("action", "would", "level", "detector", "count", "threshold", "tool", "paired_tools", "key"):
-        value = getattr(verdict, name)
-        if value or name == "action":
-            line[name] = value
-    if verdict.detector is not None:
-        line |= {"announce": verdict.announce, "error": verdict.error, "message": verdict.message}
-    return line
+            yield answer(item, guard.session(item.stream).examine(item.event)[0])
+    for kind, count in transcript.notes.counts.items():
+        typer.echo(f"{count:,}: {NOTE_KINDS.get(kind, kind)}", err=True)

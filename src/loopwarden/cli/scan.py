@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 from datetime import UTC, datetime
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from loopwarden.cli.options import load
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console
 
@@ -33,6 +36,7 @@ EXIT_UNREADABLE = 3
 _REFRESH_SECONDS = 0.1
 _POLL_SECONDS = 1.0
 _PATIENCE = 4.0
+_LONGEST_COMMAND = 100
 _PIPED_WIDTH = 400
 """Columns where there is no screen: paths stay in one piece for other programs."""
 
@@ -61,7 +65,8 @@ def scan(
         typer.Argument(
             metavar="PATH",
             help="Files, folders, patterns, or - for standard input. Without any, the session folders of "
-            "Claude Code, Codex, Gemini CLI, OpenClaw, opencode, Hermes and Qwen Code on this machine.",
+            "Claude Code, Codex CLI, Gemini CLI, OpenClaw, pi, opencode, Hermes and Qwen Code on this "
+            "machine.",
             show_default=False,
         ),
     ] = None,
@@ -104,7 +109,11 @@ def scan(
     ] = None,
     fail_on: Annotated[
         Literal["warning", "critical"] | None,
-        typer.Option("--fail-on", help="Exit with 1 if a loop of this level or worse was found."),
+        typer.Option(
+            "--fail-on",
+            metavar="LEVEL",
+            help="Exit with 1 if a loop of this level or worse was found: warning or critical.",
+        ),
     ] = None,
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many loops and runs are listed, the worst first.")
@@ -124,7 +133,6 @@ def scan(
     if json_schema:
         _print_schema()
         return
-    from loopwarden.config import load_config
     from loopwarden.scan.replay import ScanOptions
     from loopwarden.transcripts.registry import by_name
 
@@ -135,13 +143,7 @@ def scan(
                                  param_hint="--follow")  # fmt: skip
     if html is not None and not html.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {html.parent}", param_hint="--html")
-    loaded = load_config(config)
-    if agent is not None and agent not in loaded.agent_ids:
-        known = ", ".join(loaded.agent_ids) or "none"
-        raise typer.BadParameter(
-            f"{agent!r} is not in the configuration (there: {known})", param_hint="--agent"
-        )
-    options = ScanOptions(config=loaded, agent_id=agent, since=_since(since, time.time()))
+    options = ScanOptions(config=load(config, agent), agent_id=agent, since=_since(since, time.time()))
     if follow:
         _follow(paths, file_format, options)
         return
@@ -155,10 +157,22 @@ def scan(
     else:
         from loopwarden.scan.terminal import print_report
 
-        print_report(_console(), report, top=top, html=None if html is None else str(html))
+        given = {"--since": since, "--format": file_format, "--config": config, "--agent": agent}
+        page = None if html is None else str(html)
+        print_report(_console(), report, top=top, html=page, command=_command(paths or [], given))
     code = _exit_code(report, fail_on, paths)
     if code:
         raise typer.Exit(code)
+
+
+def _command(paths: list[str], given: Mapping[str, object]) -> str:
+    """The command that scans the same again, for a hint; long or odd paths are left out."""
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    whole = shlex.join(["loopwarden", "scan", *paths, *options])
+    if len(whole) <= _LONGEST_COMMAND and whole.isprintable():
+        return whole
+    short = " ".join(["loopwarden scan ...", *map(shlex.quote, options)])
+    return short if len(short) <= _LONGEST_COMMAND and short.isprintable() else "loopwarden scan ..."
 
 
 def _print_schema() -> None:

@@ -26,6 +26,14 @@ def load_config(source: Source | Config = None) -> Config:
     """
     if isinstance(source, Config):
         return source
+    if source is None:
+        from loopwarden.config.find import find_config
+
+        source = find_config()
+        if source is None:
+            from loopwarden.config.resolve import defaults
+
+            return defaults()
     from loopwarden.config.load import load  # with the models, which only a configuration needs
 
     return load(source)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from loopwarden.config.problems import dotted, line_of, nearest, shown
+from loopwarden.config.resolve import TOP
 from loopwarden.config.schema import LoopDetection
+from loopwarden.config.wording import dotted, line_of, nearest, shown
 from loopwarden.errors import ConfigProblem
 
 if TYPE_CHECKING:
     from loopwarden.config.json5_reader import Document, Path
 
-BLOCK: Final = "loopDetection"
-TOP: Final = ("tools", BLOCK)
+BLOCK: Final = TOP[-1]
 
 _FIELDS = frozenset(str(one.alias) for one in LoopDetection.model_fields.values())
 _OTHER_SECTIONS = frozenset({  # what stands on top of an OpenClaw file beside `tools` and `agents`

@@ -1,39 +1,34 @@
-"""From what a person wrote to settings: read it, check all of it, merge and repair it."""
+"""From what a person wrote to settings: read it and check all of it with the models, then resolve it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import ValidationError
 
-from loopwarden.config.find import find_config, read_config
+from loopwarden.config.find import read_config
 from loopwarden.config.json5_reader import MAX_DEPTH, Document, Json5Error, read_json5
-from loopwarden.config.layout import TOP, Layout, lay_out
-from loopwarden.config.merge import Layer, Value, Written, merge
-from loopwarden.config.problems import MOST, named, problems_of, shown
-from loopwarden.config.repair import Places, repair
-from loopwarden.config.resolved import Config, Resolved, Setting
+from loopwarden.config.layout import Layout, lay_out
+from loopwarden.config.merge import Layer, Written
+from loopwarden.config.problems import MOST, problems_of
+from loopwarden.config.resolve import resolve
 from loopwarden.config.schema import LoopDetection
-from loopwarden.config.settings import settings_from
+from loopwarden.config.wording import named, shown
 from loopwarden.errors import ConfigError, ConfigProblem
 
 if TYPE_CHECKING:
-    from loopwarden.config.resolved import Source
+    from loopwarden.config.resolved import Config
 
 _MAX_ITEMS = 200_000  # a Python mapping that holds itself many times over has to end somewhere
 
 
-def load(source: Source) -> Config:
-    """Do what `loopwarden.config.load_config` says."""
+def load(source: str | PathLike[str] | Mapping[str, Any]) -> Config:
+    """Do what `loopwarden.config.load_config` says, for a configuration that there is."""
     if isinstance(source, Mapping):
         return _resolve(Document(value=_plain(source, 0, [_MAX_ITEMS])), None)
-    if source is None:
-        path = find_config()
-        return _resolve(Document(value={}), None) if path is None else _load_file(path)
     if not isinstance(source, (str, PathLike)):
         _refuse(f"{shown(source)} is no configuration; give a path or a mapping", None)
     try:
@@ -77,39 +72,14 @@ def _plain(value: Any, depth: int, left: list[int]) -> Any:
 def _resolve(document: Document, source: str | None) -> Config:
     layout = lay_out(document)
     shared, own = _check(layout, document, source)
-    base = shared.path if shared else TOP
-    resolved: dict[str | None, Resolved] = {}
-    warnings = dict.fromkeys(layout.notices)
-    for agent, block in [(None, None), *own.items()]:
-        blocks = [one for one in (shared, block) if one is not None]
-        fields, profiles = merge(blocks)
-        places = Places(shared=base, own=block.path if block else base, lines=document.lines)
-        warnings |= dict.fromkeys(repair(fields, profiles, places))
-        settings = settings_from(fields, profiles)
-        explained = [Setting(field=name, value=one.value, origin=one.origin) for name, one in fields.items()]
-        for pattern, profile in profiles.items():
-            explained += _explain_profile(pattern, profile)
-        observing = replace(settings, mode="observe")
-        resolved[agent] = Resolved(
-            settings=settings,
-            observing=observing,
-            explained=tuple(explained),
-            patterns=frozenset(profiles),
-        )
-    return Config(
+    return resolve(
+        shared,
+        own,
         source=source,
-        warnings=tuple(warnings),
-        agent_ids=tuple(layout.agents),
-        _resolved=resolved,
+        agents=tuple(layout.agents),
+        notices=tuple(layout.notices),
+        lines=document.lines,
     )
-
-
-def _explain_profile(pattern: str, profile: dict[str, Value]) -> list[Setting]:
-    return [
-        Setting(field=f"toolProfiles.{pattern}.{name}", value=one.value, origin=one.origin)
-        for name, one in profile.items()
-        if one.value is not None
-    ]
 
 
 def _check(

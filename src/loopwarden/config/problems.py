@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from loopwarden.config.schema import LARGEST, Block, LoopDetection
+from loopwarden.config.schema import Block, LoopDetection
+from loopwarden.config.wording import LARGEST, dotted, line_of, nearest, shown
 from loopwarden.errors import ConfigProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
     from loopwarden.config.json5_reader import Path
 
-SHOWN: Final = 60
-"""Longest piece of a given value that a message repeats."""
-
 MOST: Final = 200
 """Most faults that one error tells; a file with more is no configuration."""
-
-_PLAIN_KEY = re.compile(r"[\w$*?!:@/-]+")
-_NEAR = 0.6  # difflib's own measure of "close"
 
 _ALLOWED = {
     "bool_type": "true or false",
@@ -42,50 +34,6 @@ _ALLOWED = {
     "string_unicode": "a string of valid characters",
     "string_too_short": "a string that is not empty",
 }
-
-
-def dotted(path: Path) -> str:
-    """The path as a person writes it: `agents.list[2].tools.loopDetection.historySize`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif len(part) <= SHOWN and _PLAIN_KEY.fullmatch(part):
-            text += f".{part}" if text else part
-        else:
-            text += f"[{shown(part)}]"
-    return text
-
-
-def shown(value: object) -> str:
-    """The value as it would stand in the file, shortened; never fails and never calls foreign code."""
-    if isinstance(value, dict):
-        return "an object" if value else "{}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}" if value else "[]"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
-        return "a number beyond 2^53"
-    if isinstance(value, (str, int, float)) or value is None:
-        cut = value[: SHOWN + 1] if isinstance(value, str) else value
-        text = json.dumps(cut, ensure_ascii=isinstance(cut, str) and not cut.isprintable())
-        return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-    return f"a Python {type(value).__name__}"
-
-
-def named(name: str) -> str:
-    """A name from the file as it stands in a sentence: as it is, if it is short and can be printed."""
-    return name if len(name) <= SHOWN and name.isprintable() else shown(name)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like `name`, if one is; case and underscores do not matter."""
-    folded = {_fold(one): one for one in known}
-    found = get_close_matches(_fold(name)[:100], folded, n=1, cutoff=_NEAR)
-    return folded[found[0]] if found else None
-
-
-def _fold(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
 
 
 def problems_of(error: ValidationError, at: Path, lines: Mapping[Path, int]) -> list[ConfigProblem]:
@@ -122,14 +70,6 @@ def _allowed(detail: ErrorDetails) -> str:
     if kind == "too_short":
         return "allowed: at least one entry"
     return f"allowed: {_ALLOWED.get(kind, detail['msg'])}"
-
-
-def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
-    """Line of the key at `path`, or of the nearest thing around it that has one."""
-    for end in range(len(path), 0, -1):
-        if path[:end] in lines:
-            return lines[path[:end]]
-    return None
 
 
 def known_keys(loc: Path) -> list[str]:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.config.merge import Fields, Layer, Profiles, Value
-from loopwarden.config.problems import dotted, line_of, shown
+from loopwarden.config.wording import dotted, line_of, shown
 from loopwarden.errors import ConfigProblem
 
 if TYPE_CHECKING:

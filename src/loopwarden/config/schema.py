@@ -13,10 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from loopwarden.config.patterns import MAX_PATTERN, check_pattern
+from loopwarden.config.wording import LARGEST
 from loopwarden.core.settings import OnCritical, ToolKind  # noqa: TC001 - pydantic reads the annotations
-
-LARGEST: Final = 2**53 - 1
-"""The largest whole number that every JSON reader keeps exact."""
 
 SCHEMA_ID: Final = "https://json-schema.org/draft/2020-12/schema"
 

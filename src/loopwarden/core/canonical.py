@@ -25,14 +25,15 @@ from loopwarden.core.opaque import class_name, describe, own_attributes
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-NODE_LIMIT: Final = 10_000_000
-"""Items of one value, all levels together, that are looked at. Of what lies beyond only the sizes of the
-containers count, so values that differ only there are taken for equal. Shared members count each time."""
+NODE_LIMIT: Final = 500_000
+"""Items of one value, all levels together, that are looked at, or twice the items that its plain containers
+really hold if that is more: a large value is read whole, while one that holds itself over and over soon
+ends. Of what lies beyond only the sizes of the containers count."""
 
 DEPTH_LIMIT: Final = 200_000
 """Containers inside each other that are looked into, with the same consequence."""
 
-OBJECT_COST: Final = 100
+OBJECT_COST: Final = 10
 """Items that an object which is no plain data counts for: it may hold a whole program by its attributes."""
 
 DIGEST_BYTES: Final = 15
@@ -106,10 +107,10 @@ def walked(value: object) -> bytes:
 
 
 def _as_plain(value: Any) -> tuple[object] | None:
-    """Give an equal dict or list that `orjson` writes as it should be, in a tuple; None where the walk must."""
+    """Give an equal dict or list that `orjson` writes as it should, in a tuple; None where the walk must."""
     level: list[Any] = [value]
     budget = NODE_LIMIT
-    whole = False
+    looked_again = whole = False
     for _ in range(_FAST_LEVELS):
         deeper: list[Any] = []
         for container in level:
@@ -128,13 +129,37 @@ def _as_plain(value: Any) -> tuple[object] | None:
                     return None
                 budget -= len(member)
                 if budget < 0:
-                    return None
+                    budget += _allowance(value)
+                    if budget < 0 or looked_again:
+                        return None
+                    looked_again = True
                 if not _all_scalars(map(type, members)):
                     deeper.append(member)
         if not deeper:
             return (_with_whole_numbers(value) if whole else value,)
         level = deeper
     return None
+
+
+def _allowance(value: Any) -> int:
+    """Twice the items of a value's plain containers, each container taken once, where that is a lot."""
+    seen: set[int] = set()
+    pending = [value] if _is_container(value) else []
+    items = 0
+    while pending:
+        container = pending.pop()
+        if id(container) in seen:
+            continue
+        seen.add(id(container))
+        items += len(container)
+        members = container.values() if type(container) is dict else container
+        pending.extend(member for member in members if _is_container(member))
+    return 2 * items
+
+
+def _is_container(value: object) -> bool:
+    kind = type(value)  # compared by identity: a metaclass may have a hash that raises
+    return kind is dict or kind is list or kind is tuple
 
 
 def _with_whole_numbers(value: object) -> object:
@@ -201,11 +226,12 @@ class _Walk:
     __slots__ = ("budget", "out")
 
     def __init__(self) -> None:
-        self.budget = NODE_LIMIT
+        self.budget = 0
         self.out = bytearray()
 
     def write(self, root: object) -> bytes:
         """Write a value and all that it holds; used once."""
+        self.budget = NODE_LIMIT + _allowance(root)
         stack: list[tuple[Iterator[object], object]] = [(iter((root,)), None)]
         above: dict[int, int] = {}  # id of each container that is being written to its place in `stack`
         while stack:

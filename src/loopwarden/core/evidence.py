@@ -94,7 +94,7 @@ class Evidence:
         log = self.log
         rows = self.rows
         if (
-            log.newest(name) == NEVER
+            name not in log.known
             and not rows.failing
             and not rows.waiting
             and rows.stagnation.count < use.warning

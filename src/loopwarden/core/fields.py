@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from typing import Any, Final
 
 _MAX_DEPTH = 100
 """Deeper fields are compared as they are."""
+
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def without(value: object, names: tuple[str, ...]) -> object:
@@ -73,31 +77,33 @@ def _drop(value: object, names: frozenset[str], copies: dict[int, object], depth
 
 
 def _drop_at(value: object, steps: tuple[str, ...]) -> object:
-    head, rest = steps[0], steps[1:]
-    if type(value) is dict and head in value:
-        copy = dict(value)
-        if rest:
-            copy[head] = _drop_at(copy[head], rest)
-        else:
-            del copy[head]
-        return copy
-    if type(value) is list and head.isdecimal() and int(head[:9]) < len(value):
-        items = list(value)
-        index = int(head[:9])
-        if rest:
-            items[index] = _drop_at(items[index], rest)
-        else:
-            del items[index]
-        return items
-    return value
-
-
-def _at(value: object, steps: tuple[str, ...]) -> tuple[bool, object]:
+    top: list[Any] = [value]
+    holder: Any = top
+    place: str | int = 0
     for step in steps:
-        if type(value) is dict and step in value:
-            value = value[step]
-        elif type(value) is list and step.isdecimal() and int(step[:9]) < len(value):
-            value = value[int(step[:9])]
-        else:
+        inner = holder[place]
+        found = _place(inner, step)
+        if found is None:
+            return value
+        holder[place] = inner.copy()
+        holder, place = holder[place], found
+    del holder[place]
+    return top[0]
+
+
+def _at(value: Any, steps: tuple[str, ...]) -> tuple[bool, object]:
+    for step in steps:
+        place = _place(value, step)
+        if place is None:
             return False, None
+        value = value[place]
     return True, value
+
+
+def _place(value: object, step: str) -> str | int | None:
+    """Where a step of a pointer leads in a dict or list, `None` where there is nothing."""
+    if type(value) is dict:
+        return step if step in value else None
+    if type(value) is list and _INDEX.fullmatch(step) and int(step) < len(value):
+        return int(step)
+    return None

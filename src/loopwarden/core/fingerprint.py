@@ -31,8 +31,6 @@ _OUTCOME = blake2b(digest_size=DIGEST_BYTES - 1)
 _FLAG_BYTES = tuple(bytes([flags]) for flags in range(8))
 _FAILED_STATUS = frozenset({"error", "failed"})
 
-_EXEC = ("status", "exitCode", "timedOut", "aggregated")
-_EXEC_RUNNING = ("status", "tail")
 _EXEC_APPROVAL = ("status", "reason", "host", "command", "warning")
 _POLL = ("status", "exitCode", "exitSignal", "aggregated", "tail", "totalLines", "totalChars", "truncated")
 _OUTPUT = frozenset({"aggregated", "tail"})
@@ -99,11 +97,20 @@ def observe(
         missing: Name of the tool that does not exist, where the host says so.
         timed_out: Whether the host says that it ran out of time.
     """
-    if error is None and use.plain_result and not missing and not timed_out:
-        text = _only_text(result)
-        if text is not None:  # most results, whatever the kind of the tool
-            data = b"t" if use.kind == "send" else b"t" + _encode(text)
-            return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
+    if (
+        type(result) is dict
+        and len(result) == 1
+        and type(content := result.get("content")) is list
+        and len(content) == 1
+        and type(part := content[0]) is dict
+        and type(text := part.get("text")) is str
+        and error is None
+        and not missing
+        and not timed_out
+        and use.plain_result
+    ):  # nothing but one text, as most results, whatever the kind of the tool
+        data = b"t" if use.kind == "send" else b"t" + _encode(text)
+        return _observed(data, SUBSTANTIAL if len(data) > _SUBSTANTIAL_BYTES else 0)
     if error is not None:
         text = _text(use, error)
         return _failure(b"e" + _encode(text), text, None, missing, timed_out)
@@ -139,7 +146,7 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     if kind == "exec" and fields:
         details, said = _exec(fields)
         if said is not None:
-            output, text = said, ""
+            output = text = said
     elif kind == "poll" and fields:
         details = _poll(fields)
     elif kind == "send" and fields:
@@ -149,8 +156,9 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     failed = _failed(kind, result, fields, output)
     if details is None and not others:
         data = (b"f" if failed else b"t") + _encode(text)
-    elif not text and not others:
-        data = (b"g" if failed else b"d") + canonical(details)
+    elif not others:
+        told = canonical(details)
+        data = b"%b%d:%b%b" % (b"g" if failed else b"d", len(told), told, _encode(text))
     else:
         data = b"p" + canonical((details, text, others, failed))
     if failed or missing or timed_out or fields.get("timedOut") is True:
@@ -158,25 +166,18 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     return _observed(data, SUBSTANTIAL if len(_encode(output)) >= _SUBSTANTIAL_BYTES else 0)
 
 
-def _only_text(result: object) -> str | None:
-    """The text of a result that holds nothing but one, in the shape of content parts."""
-    if type(result) is dict and len(result) == 1 and type(content := result.get("content")) is list:
-        if len(content) == 1 and type(part := content[0]) is dict and type(text := part.get("text")) is str:
-            return text
-    return None
-
-
 def _exec(fields: dict[str, object]) -> tuple[object, str | None]:
-    """What counts of a command's details, and its output if it stands there."""
+    """What counts of a command's details but its output, and that, if it stands there."""
     status = _word(fields.get("status"))
     if status == "running":
         tail = fields.get("tail")
-        return ("running", tail), tail if type(tail) is str else None
+        return (["running"], tail) if type(tail) is str else (["running", tail], None)
     if status is not None and status.startswith("approval"):
         return [fields.get(name) for name in _EXEC_APPROVAL], ""
     if "aggregated" in fields or "exitCode" in fields:
         output = fields.get("aggregated")
-        return [fields.get(name) for name in _EXEC], output if type(output) is str else None
+        ended = [fields.get("status"), fields.get("exitCode"), fields.get("timedOut")]
+        return (ended, output) if type(output) is str else ([*ended, output], None)
     return fields, None
 
 
@@ -190,8 +191,8 @@ def _poll(fields: dict[str, object]) -> object:
 def _failed(kind: str, result: dict[str, object], fields: dict[str, object], output: str) -> bool:
     if kind == "exec":
         code = fields.get("exitCode")
-        if type(code) is int:
-            return code != 0 and not (code == 1 and not output.strip())
+        if type(code) is int and code != 0:
+            return not (code == 1 and not output.strip())
     if kind == "poll":
         return _flagged(result, {})
     return _flagged(result, fields)

@@ -95,6 +95,7 @@ class Log:
         base: Position of index 0.
         end: Position that the next call gets.
         floor: Positions before it no longer count for calls that are no polls.
+        known: By signature what is kept of it: the position of its one call, or its counts.
         again: Newest calls in a row that each came before, no more than `LONGEST` calls ago.
         row: Newest calls in a row that are the same.
         open: Positions without outcome, oldest first.
@@ -104,13 +105,13 @@ class Log:
     __slots__ = (
         "_depth",
         "_history",
-        "_known",
         "_slack",
         "again",
         "base",
         "end",
         "floor",
         "ids",
+        "known",
         "marked",
         "open",
         "outcomes",
@@ -136,7 +137,7 @@ class Log:
         self.row = 0
         self.open: dict[int, None] = {}
         self.marked: dict[int, Observed] = {}
-        self._known: dict[bytes, int | Repeats] = {}
+        self.known: dict[bytes, int | Repeats] = {}
 
     @property
     def start(self) -> int:
@@ -145,25 +146,25 @@ class Log:
 
     def newest(self, signature: bytes) -> int:
         """Position of the newest call with this signature, `NEVER` where none is kept."""
-        known = self._known.get(signature)
+        known = self.known.get(signature)
         if known is None:
             return NEVER
         return known if isinstance(known, int) else known.newest
 
     def repeated(self, signature: bytes) -> bool:
         """Whether two calls with this signature or more are kept."""
-        return type(self._known.get(signature)) is Repeats
+        return type(self.known.get(signature)) is Repeats
 
     def outcome(self, signature: bytes) -> bytes | None:
         """The newest outcome of this signature in the window, `None` where there is none."""
-        known = self._known.get(signature)
+        known = self.known.get(signature)
         if known is None:
             return None
         return self.outcomes[known - self.base] if isinstance(known, int) else known.outcome
 
     def counts(self, signature: bytes, poll: bool) -> tuple[int, int]:
         """Calls with this signature in the window, and its no-progress streak."""
-        known = self._known.get(signature)
+        known = self.known.get(signature)
         if known is None:
             return 0, 0
         if isinstance(known, int):
@@ -176,7 +177,7 @@ class Log:
 
     def broke(self, signature: bytes) -> int:
         """Position of the newest call whose outcome differs from the signature's newest, or `NEVER`."""
-        known = self._known.get(signature)
+        known = self.known.get(signature)
         return known.broke if isinstance(known, Repeats) else NEVER
 
     def append(self, entry: Entry) -> int:
@@ -189,9 +190,9 @@ class Log:
         shared = entry.shared
         use = entry.use
         position = entry.position = self.end
-        known = self._known.get(signature)
+        known = self.known.get(signature)
         if known is None:
-            self._known[signature] = position
+            self.known[signature] = position
             self.again = 0
             self.row = 1
         else:
@@ -234,7 +235,7 @@ class Log:
         index = position - self.base
         first = self.outcomes[index] is None
         self.outcomes[index] = outcome
-        known = self._known.get(self.signatures[index])
+        known = self.known.get(self.signatures[index])
         if position < self.start or not isinstance(known, Repeats):
             return
         if known.floor < self.floor and not self.uses[index].poll:
@@ -261,7 +262,7 @@ class Log:
             repeats.completed = position
             repeats.outcome = outcome
             repeats.streak = repeats.count
-        self._known[self.signatures[index]] = repeats
+        self.known[self.signatures[index]] = repeats
         if not self.uses[index].poll:
             if position < self.floor:
                 repeats.reset(self.floor)
@@ -296,13 +297,16 @@ class Log:
     def without(self, positions: set[int]) -> tuple[Log, dict[int, int]]:
         """A log as if the calls at `positions` had not been, and where the others stand in it."""
         log = Log(self._history, self._depth)
-        log.floor = sum(1 for position in range(self.base, self.floor) if position not in positions)
         moved = {}
         for entry, crc in zip(self.entries(), self.ids, strict=True):
             position = entry.position
+            if position == self.floor:
+                log.reset()
             if position not in positions:
                 moved[position] = log.append(entry)
                 log.ids[-1] = crc
+        if self.floor == self.end:
+            log.reset()
         return log, moved
 
     def entries(self) -> Iterator[Entry]:
@@ -320,7 +324,7 @@ class Log:
         base = self.base
         if position >= base:
             index = position - base
-            known = self._known.get(self.signatures[index])
+            known = self.known.get(self.signatures[index])
             if type(known) is Repeats and position >= known.floor:
                 known.count -= 1
                 if position > known.broke and self.outcomes[index] is not None:
@@ -329,9 +333,9 @@ class Log:
         if gone >= base:
             index = gone - base
             signature = self.signatures[index]
-            known = self._known[signature]
+            known = self.known[signature]
             if (known if isinstance(known, int) else known.newest) == gone:
-                del self._known[signature]
+                del self.known[signature]
             if self.open:
                 self.open.pop(gone, None)
             if self.marked:

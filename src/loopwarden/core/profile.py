@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from dataclasses import fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast, get_args
 
 from loopwarden.core.settings import ToolKind
@@ -154,7 +155,7 @@ class ToolUses:
 
 def matches(pattern: str, tool: str) -> bool:
     """Whether a profile's pattern covers a tool; the case of letters counts."""
-    return pattern == tool or (bool(_GLOB.search(pattern)) and fnmatch.fnmatchcase(tool, pattern))
+    return pattern == tool or (not _weight(pattern)[0] and fnmatch.fnmatchcase(tool, pattern))
 
 
 def bounded_name(tool: str) -> str:
@@ -165,7 +166,9 @@ def bounded_name(tool: str) -> str:
     return f"{tool[:MAX_TOOL_NAME]}...{digest}"
 
 
+@lru_cache(maxsize=4096)
 def _weight(pattern: str) -> tuple[bool, int]:
+    """How specific a pattern is: whether it is an exact name, and how many literal characters it has."""
     exact = not _GLOB.search(pattern)
     return exact, len(pattern) if exact else len(re.sub(r"\[[^]]*\]|[*?]", "", pattern))
 

@@ -35,10 +35,11 @@ class Rows:
         streak: Failures of all tools.
         stagnation: Equal answers of one tool.
         failing: Whether any row of failures may be going on.
+        pending: Calls that don't count yet; one that is asked for is put at the end.
         waiting: Calls of turns that are over which don't count yet, since an earlier one still runs.
     """
 
-    __slots__ = ("_pending", "churn", "failing", "failures", "stagnation", "streak", "unknown", "waiting")
+    __slots__ = ("churn", "failing", "failures", "pending", "stagnation", "streak", "unknown", "waiting")
 
     def __init__(self) -> None:
         self.unknown = UnknownRow()
@@ -48,25 +49,21 @@ class Rows:
         self.stagnation = Stagnation()
         self.failing = False
         self.waiting = 0
-        self._pending: list[Entry] = []
+        self.pending: list[Entry] = []
 
     @property
     def present(self) -> int:
         """Calls of the present turn."""
-        return len(self._pending) - self.waiting
-
-    def add(self, entry: Entry) -> None:
-        """A call has been asked for; it counts once its turn is over and its outcome is there."""
-        self._pending.append(entry)
+        return len(self.pending) - self.waiting
 
     def standing(self) -> list[Entry]:
         """Calls that have a place in the log and don't count yet."""
-        return self._pending[: self.waiting]
+        return self.pending[: self.waiting]
 
     def remove(self, entries: set[Entry]) -> None:
         """Calls are rolled back before they counted."""
-        self.waiting -= sum(1 for entry in self._pending[: self.waiting] if entry in entries)
-        self._pending = [entry for entry in self._pending if entry not in entries]
+        self.waiting -= sum(1 for entry in self.pending[: self.waiting] if entry in entries)
+        self.pending = [entry for entry in self.pending if entry not in entries]
 
     def close_turn(self, floor: int) -> None:
         """The turn of all calls so far is over: those that have their outcome count now.
@@ -74,7 +71,7 @@ class Rows:
         Args:
             floor: Position of the first call after the newest reset.
         """
-        pending = self._pending
+        pending = self.pending
         if len(pending) == 1 and pending[0].outcome is not None:
             self._fold(pending.pop(), floor)
             self.waiting = 0
@@ -100,7 +97,7 @@ class Rows:
         )
         rows.churn, rows.failures = self.churn.copy(), self.failures.copy()
         rows.failing = self.failing
-        for entry in self._pending[: self.waiting]:
+        for entry in self.pending[: self.waiting]:
             rows._fold(entry, floor)
         return rows
 
@@ -112,10 +109,10 @@ class Rows:
             floor: Position of the first call after the newest reset.
         """
         worked = self.churn.worked
-        pending, waiting = self._pending, self.waiting
+        pending, waiting = self.pending, self.waiting
         self.__init__()  # type: ignore[misc]  # all fields start again
         self.churn.worked = worked
-        self._pending, self.waiting = pending, waiting
+        self.pending, self.waiting = pending, waiting
         first = next((one.position for one in self.standing() if one.twin is None), None)
         for entry in entries:
             if entry.position == first:

@@ -124,6 +124,8 @@ class RunState:
             self._note_time(at)
         if self.aborted is not None:
             return self.aborted
+        if type(call_id) is not str:
+            call_id = str(call_id)  # a host may count its calls
         known = self._open.get(call_id)
         if known is not None:
             return known[1]
@@ -148,7 +150,7 @@ class RunState:
                 self._present.append(entry)
             if turn_id is not None:
                 self._siblings[name] = twin or entry, identical + 1
-            self._evidence.rows.add(entry)
+            self._evidence.rows.pending.append(entry)
         return answer
 
     def _note_time(self, at: float) -> None:
@@ -187,7 +189,7 @@ class RunState:
                 evidence = self._evidence
                 rows = evidence.rows.settled(evidence.log.floor)
                 held = ladder.hold(finding, evidence.log, rows.unknown.missing)
-                if entry.twin is not None and entry.twin.shared is not None:
+                if name in held.expected and entry.twin is not None and entry.twin.shared is not None:
                     held.expected[name] = entry.twin.shared
                 return self._refuse(held, use, name)
         if held is None:
@@ -251,7 +253,7 @@ class RunState:
         self, call_id: str, result: object, error: str | None, unknown_tool: str | None, timed_out: bool
     ) -> Verdict:
         """Take in what came of a call; the same as an `Outcome`, without the cost of making one."""
-        known = self._open.pop(call_id, None)
+        known = self._open.pop(call_id if type(call_id) is str else str(call_id), None)
         if known is None or self.aborted is not None:
             return ALLOW
         entry = known[0]
@@ -266,7 +268,7 @@ class RunState:
         if ladder.refusals and not use.waits:
             self._count_fresh(group, outcome)
         if ladder.held or ladder.counted:
-            last = self._evidence.log.outcome(entry.signature)
+            last = group.shared or self._evidence.log.outcome(entry.signature)
             ladder.completed(entry, outcome, last, self._settings.warning_threshold)
         if group.shared is None:
             group.shared = fingerprint
@@ -329,8 +331,8 @@ class RunState:
     def _retract(self, call_ids: tuple[str, ...]) -> None:
         """A reply is rolled back: as if its calls had not been."""
         gone: set[Entry] = set()
-        wanted = dict.fromkeys(call_ids)
-        for call_id in call_ids:
+        wanted = dict.fromkeys(map(str, call_ids))
+        for call_id in tuple(wanted):
             known = self._open.pop(call_id, None)
             if known is not None:
                 gone.add(known[0])
@@ -346,9 +348,16 @@ class RunState:
         self._siblings = {name: one for name, one in self._siblings.items() if one[0] not in gone}
         positions = self._evidence.log.find(wanted)
         positions.update(entry.position for entry in gone if entry.position != NEVER)
+        log = self._evidence.log
+        undone = {entry.signature for entry in gone} | {log.signatures[one - log.base] for one in positions}
         if positions:
             others = [entry for entry, _ in self._open.values() if entry.position != NEVER]
             self._evidence.without(positions, others)
+        for name in undone:
+            if self._evidence.log.newest(name) == NEVER and all(
+                one.signature != name for one in self._present
+            ):
+                self._writes.pop(name, None)
 
 
 _FIRST: Final[tuple[None, int]] = (None, 0)

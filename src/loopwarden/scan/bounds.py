@@ -55,6 +55,8 @@ def check_bound(name: str, value: Any, calls: int) -> str | None:
     numbers = value if name in ("blocked", "allowed") else [value]
     if not isinstance(numbers, list):
         return f"{name} must be a list of call numbers"
+    if not numbers:
+        return f"{name} is empty; give call numbers"
     for number in numbers:
         if type(number) is not int or not 1 <= number <= calls:
             return f"{name} has {number!r}; allowed are call numbers, here 1 to {calls}"

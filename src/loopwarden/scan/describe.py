@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from math import isnan, nan
 from typing import TYPE_CHECKING, Final
 
-from loopwarden.scan.loops import SEQUENCES, level_of, ordered
+from loopwarden.scan.loops import END, SEQUENCES, level_of, ordered
 from loopwarden.scan.masking import clean
 from loopwarden.scan.summary import CallRef, Loop, Pattern, Run, Spend, Step, Timeline
 
@@ -59,7 +59,7 @@ def describe_run(start: StreamStart, trace: Trace, findings: list[Finding], refu
         loops=tuple(loops),
         timeline=Timeline(
             signatures=trace.signature,
-            weights=bytes(trace.weight),
+            weights=_weights(trace, findings),
             tools=tuple(clean(tool, _TOOL_NAME) for tool in trace.tools),
             tool_of=type(trace.tool)("L", (tool_of[number] for number in range(len(tool_of)))),
             compactions=tuple(trace.compactions),
@@ -73,7 +73,8 @@ def _loop(trace: Trace, ledger: _Ledger, finding: Finding, refused_call_limit: i
     detectors = ordered(finding.detectors)
     first, last = (members[0], members[-1]) if members else (finding.begun, finding.begun)
     inside = range(first + 1, last + 1) if members else range(first + 1, first + 2)
-    blocked = finding.firsts.get(2)
+    places, ender = finding.places, finding.ender
+    blocked = places.get(2)
     pattern, steps, more = _steps(trace, finding, members)
     return Loop(
         key=finding.key,
@@ -91,14 +92,28 @@ def _loop(trace: Trace, ledger: _Ledger, finding: Finding, refused_call_limit: i
         last=_ref(trace, last),
         same_results=_same_results(trace, members, pattern),
         compactions=sum(number in inside for number in trace.compactions),
-        warned=_ref_or_none(trace, finding.firsts.get(1)),
+        warned=_ref_or_none(trace, places.get(1)),
         blocked=_ref_or_none(trace, blocked),
-        aborted=_ref_or_none(trace, finding.firsts.get(3)),
+        aborted=_ref_or_none(trace, places.get(END)),
+        aborted_by=None if ender is None else ender.detector,
+        aborted_count=0 if ender is None else ender.count,
         ended_by=_ref_or_none(trace, _ended_by(finding, members, detectors[0], refused_call_limit)),
         after_warning=ledger.of(index for index in members if index > finding.begun),
         after_block=None if blocked is None else ledger.of(index for index in members if index > blocked),
         message=clean(finding.message, 600),
     )
+
+
+def _weights(trace: Trace, findings: list[Finding]) -> bytes:
+    """What the guard would have said to each call, and nothing in a loop that it would have ended."""
+    weights = bytearray(trace.weight)
+    for finding in findings:
+        end = finding.firsts.get(END)
+        if end is not None:
+            for index in finding.calls:
+                if index > end:
+                    weights[index] = 0
+    return bytes(weights)
 
 
 def _ref(trace: Trace, index: int) -> CallRef:
@@ -112,7 +127,7 @@ def _ref_or_none(trace: Trace, index: int | None) -> CallRef | None:
 
 def _ended_by(finding: Finding, members: list[int], detector: DetectorId, limit: int) -> int | None:
     """Index of the call that would be refused as number `limit`, or of an earlier abort."""
-    aborted, blocked = finding.firsts.get(3), finding.firsts.get(2)
+    aborted, blocked = finding.places.get(END), finding.places.get(2)
     if blocked is None:
         return aborted
     refusable = [index for index in members if index >= blocked]

@@ -110,6 +110,7 @@ def _loop(loop: Loop) -> dict[str, Any]:
         "warned": _ref(loop.warned),
         "blocked": _ref(loop.blocked),
         "aborted": _ref(loop.aborted),
+        "abortedBy": loop.aborted_by,
         "endedBy": _ref(loop.ended_by),
         "afterWarning": _spend(loop.after_warning),
         "afterBlock": None if loop.after_block is None else _spend(loop.after_block),

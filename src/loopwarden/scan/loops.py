@@ -53,6 +53,9 @@ SEQUENCES: Final = frozenset({"ping_pong", "cycle"})
 _ORDER: Final = {name: place for place, name in enumerate(get_args(DetectorId))}
 _WEIGHTS: Final[dict[Action, int]] = {"allow": 0, "warn": 1, "block": 2, "abort": 3}
 
+END: Final = _WEIGHTS["abort"]
+"""Weight of a verdict that ends the run."""
+
 
 @dataclass(slots=True)
 class Finding:
@@ -65,6 +68,7 @@ class Finding:
         detectors: Weight and level by detector, to order them by.
         calls: Indices of the calls that belong to it.
         firsts: Index of the first call with each weight: 1 warn, 2 block, 3 abort.
+        ender: The verdict at `firsts[END]`, `None` if the run would not have been ended.
         message: What the model would have been told first.
         arguments: Arguments by number of signature, as they may be shown, as far as they were at hand.
         latest: Index of the latest call that was looked at.
@@ -76,6 +80,7 @@ class Finding:
     detectors: dict[DetectorId, tuple[int, int]] = field(default_factory=dict)
     calls: set[int] = field(default_factory=set)
     firsts: dict[int, int] = field(default_factory=dict)
+    ender: Verdict | None = None
     message: str = ""
     arguments: dict[int, str] = field(default_factory=dict)
     latest: int = -1
@@ -84,6 +89,13 @@ class Finding:
     def begun(self) -> int:
         """Index of the call with the first verdict."""
         return min(self.firsts.values())
+
+    @property
+    def places(self) -> dict[int, int]:
+        """`firsts` without what would have come after the end of the run."""
+        return {
+            weight: index for weight, index in self.firsts.items() if index <= self.firsts.get(END, index)
+        }
 
 
 def weigh(verdict: Verdict) -> int:
@@ -128,6 +140,8 @@ class Findings:
         if index >= 0:
             trace.weight[index] = max(trace.weight[index], weight)
             self._members(finding, verdict, index, call=call)
+        if weight == END and finding.ender is None:
+            finding.ender = verdict
         finding.firsts.setdefault(weight, index)
 
     def loops(self) -> list[Finding]:
@@ -236,6 +250,8 @@ def _union(group: list[Finding]) -> Finding:
         for detector, strength in finding.detectors.items():
             joined.detectors[detector] = max(strength, joined.detectors.get(detector, (0, 0)))
         joined.arguments = finding.arguments | joined.arguments
+    ended = [finding for finding in group if finding.ender is not None]
+    joined.ender = min(ended, key=lambda finding: finding.firsts[END]).ender if ended else None
     return joined
 
 

@@ -7,7 +7,8 @@ call, `null` or `[level, detector, count]`, and plays in observe mode, as the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import difflib
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from loopwarden.config import load_config
@@ -15,12 +16,14 @@ from loopwarden.errors import TranscriptError
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guard import LoopGuard
 from loopwarden.scan.bounds import Answer, broken_bounds, check_bound
+from loopwarden.transcripts.events import FIELDS
 from loopwarden.transcripts.model import ReadNotes
 from loopwarden.transcripts.parsing import exact
+from loopwarden.transcripts.shape import seconds
 from loopwarden.transcripts.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from loopwarden.config import Config
@@ -34,7 +37,9 @@ BEYOND_THE_REFERENCE: Final = ("cycle", "unknownToolChurn", "repeatedFailure", "
 """The switches that are off while a recording is played: the reference had no such detectors."""
 
 _MODES: Final = ("enforce", "observe")
-_TYPES: Final = "call, outcome, compaction, user or retract"
+_FIELDS: Final = ("id", "kind", "title", "mode", "config", "events", "expect")
+_NEVER_BROKEN: Final = frozenset({"never", "allowed"})
+"""Bounds that hold where the guard says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,7 @@ class Situation:
         title: What it is about; empty for recordings.
         format: Which of the two formats the line has.
         mode: `enforce`: outcomes of refused calls are left out; `observe`: everything ran.
-        config: A `tools.loopDetection` block as a user writes it.
+        config: A `tools.loopDetection` block as a user writes it; `None`: the situation has none.
         events: What happened, in order of time.
         always: Indices of the outcomes in `events` that are fed even if their call was refused.
         bounds: Bounds of a case, name to value; empty for a recording.
@@ -57,7 +62,7 @@ class Situation:
     title: str = ""
     format: Literal["case", "recording"]
     mode: Mode
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] | None
     events: tuple[Event, ...]
     always: frozenset[int] = frozenset()
     bounds: Mapping[str, Any] = field(default_factory=dict)
@@ -73,12 +78,15 @@ class Result:
         held: Whether every expectation was met.
         failures: One line per expectation that was not.
         verdicts: The verdict on each call event, in order.
+        idle: Whether it held only because nothing acts: it is a case that says what must not happen, and
+            the configuration lets no detector do it.
     """
 
     situation: Situation
     held: bool
     failures: list[str]
     verdicts: list[Verdict]
+    idle: bool = False
 
 
 def load_situations(path: Path) -> list[Situation]:
@@ -111,15 +119,14 @@ def play(situation: Situation, config_override: Mapping[str, Any] | Config | Non
 
     Args:
         situation: What to play.
-        config_override: Used in place of the situation's own configuration, exactly as it is.
+        config_override: Used in place of the situation's own configuration, exactly as it is. Without
+            either the one that `load_config` finds.
 
     Raises:
         ConfigError: The configuration is wrong.
     """
-    config: Mapping[str, Any] | Config = (
-        config_override if config_override is not None else _own_config(situation)
-    )
-    session = LoopGuard(load_config(config), mode=situation.mode).session("situation")
+    config = load_config(config_override if config_override is not None else _own_config(situation))
+    session = LoopGuard(config, mode=situation.mode).session("situation")
     refused: set[tuple[str | None, str]] = set()
     verdicts: list[Verdict] = []
     answers: list[Answer] = []
@@ -146,11 +153,28 @@ def play(situation: Situation, config_override: Mapping[str, Any] | Config | Non
         failures = _differences(situation.expected, verdicts)
     else:
         failures = broken_bounds(situation.bounds, answers)
-    return Result(situation=situation, held=not failures, failures=failures, verdicts=verdicts)
+    return Result(
+        situation=situation,
+        held=not failures,
+        failures=failures,
+        verdicts=verdicts,
+        idle=_cannot_fail(situation, config),
+    )
 
 
-def _own_config(situation: Situation) -> Mapping[str, Any]:
-    if situation.format == "case":
+def _cannot_fail(situation: Situation, config: Config) -> bool:
+    """Whether a case only says what must not happen, with a guard that does nothing in it."""
+    enabled = config.settings().enabled
+    silent = enabled is False or (
+        enabled is None
+        and situation.mode == "enforce"
+        and not any(isinstance(event, Compaction) for event in situation.events)
+    )
+    return silent and situation.format == "case" and situation.bounds.keys() <= _NEVER_BROKEN
+
+
+def _own_config(situation: Situation) -> Mapping[str, Any] | None:
+    if situation.format == "case" or situation.config is None:
         return situation.config
     written = situation.config.get("detectors")
     switches = dict(written) if isinstance(written, dict) else {}
@@ -181,49 +205,64 @@ class _WrongError(Exception):
 def _situation(record: Any, number: int) -> Situation:
     if not isinstance(record, dict):
         raise _WrongError("a situation is a JSON object")
-    identity = record.get("id", f"line {number}")
-    config = record.get("config", {})
-    if not isinstance(config, dict):
+    _known_only(record, _FIELDS, "a situation")
+    config = record.get("config")
+    if config is not None and not isinstance(config, dict):
         raise _WrongError("`config` must be an object (a tools.loopDetection block)")
     written = record.get("events")
     if not isinstance(written, list):
         raise _WrongError("`events` must be a list")
-    events = tuple(_event(entry, place) for place, entry in enumerate(written, 1))
+    runs: dict[str, str | None] = {}
+    events = tuple(_event(entry, f"event {place}", runs) for place, entry in enumerate(written, 1))
     always = frozenset(place for place, entry in enumerate(written) if entry.get("always") is True)
     expect = record.get("expect")
     calls = sum(isinstance(event, ToolCall) for event in events)
+    mode = record.get("mode")
+    if mode not in (None, *_MODES):
+        raise _WrongError(f"`mode` is {mode!r}; allowed are {' and '.join(_MODES)}")
+    recording = isinstance(expect, list)
+    if recording and mode == "enforce":
+        raise _WrongError("`mode` is 'enforce', but `expect` is a list: a recording plays in observe mode")
+    situation = Situation(
+        id=str(record.get("id", f"line {number}")),
+        title=str(record.get("title", "")),
+        format="recording" if recording else "case",
+        mode="observe" if recording else cast("Mode", mode or "enforce"),
+        config=config,
+        events=events,
+        always=always,
+    )
     if isinstance(expect, list):
-        if len(expect) != calls:
-            raise _WrongError(f"`expect` has {len(expect)} entries for {calls} calls")
-        return Situation(
-            id=str(identity),
-            title=str(record.get("title", "")),
-            format="recording",
-            mode="observe",
-            config=config,
-            events=events,
-            always=always,
-            expected=tuple(_expected(entry, place) for place, entry in enumerate(expect, 1)),
-        )
+        return replace(situation, expected=_recorded(expect, calls))
+    return replace(situation, bounds=_bounds(expect, calls))
+
+
+def _known_only(entry: dict[str, Any], known: Collection[str], what: str) -> None:
+    for name in entry:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise _WrongError(f"{what} has no field {name!r}{hint}; known are {', '.join(known)}")
+
+
+def _bounds(expect: Any, calls: int) -> dict[str, Any]:
     if not isinstance(expect, dict):
         raise _WrongError("`expect` must be an object of bounds or a list with one entry per call")
+    if not expect:
+        raise _WrongError("`expect` is empty, so the situation cannot fail; give a bound")
     for name, value in expect.items():
         fault = check_bound(name, value, calls)
         if fault is not None:
             raise _WrongError(f"`expect`: {fault}")
-    mode = record.get("mode", "enforce")
-    if mode not in _MODES:
-        raise _WrongError(f"`mode` is {mode!r}; allowed are {' and '.join(_MODES)}")
-    return Situation(
-        id=str(identity),
-        title=str(record.get("title", "")),
-        format="case",
-        mode=mode,
-        config=config,
-        events=events,
-        always=always,
-        bounds=expect,
-    )
+    return expect
+
+
+def _recorded(expect: list[Any], calls: int) -> tuple[Expected, ...]:
+    if len(expect) != calls:
+        raise _WrongError(f"`expect` has {len(expect)} entries for {calls} calls")
+    if not expect:
+        raise _WrongError("`expect` is empty, so the situation cannot fail; record a call")
+    return tuple(_expected(entry, place) for place, entry in enumerate(expect, 1))
 
 
 def _expected(entry: Any, place: int) -> Expected:
@@ -236,18 +275,24 @@ def _expected(entry: Any, place: int) -> Expected:
             raise _WrongError(f"`expect` entry {place} must be null or [level, detector, count]")
 
 
-def _event(entry: Any, place: int) -> Event:
+def _event(entry: Any, where: str, runs: dict[str, str | None]) -> Event:
+    """One event as written; `runs` has the run of each call so far, for outcomes that do not name it."""
     if not isinstance(entry, dict):
-        raise _WrongError(f"event {place} must be an object")
-    where = f"event {place}"
+        raise _WrongError(f"{where} must be an object")
+    kind = entry.get("type")
+    if not isinstance(kind, str) or kind not in FIELDS:
+        raise _WrongError(f"{where} has type {kind!r}; allowed are {', '.join(FIELDS)}")
+    _known_only(entry, sorted(FIELDS[kind] - {"stream"}), f"{where} ({kind})")
     run = _text(entry, "run", where, optional=True)
-    at = _seconds(entry, where)
-    match entry.get("type"):
+    at = _time(entry, where)
+    match kind:
         case "call":
+            call_id = cast("str", _text(entry, "id", where))
+            runs[call_id] = run
             return ToolCall(
                 tool=cast("str", _text(entry, "tool", where)),
                 arguments=entry.get("args"),
-                call_id=cast("str", _text(entry, "id", where)),
+                call_id=call_id,
                 run_id=run,
                 turn_id=_text(entry, "turn", where, optional=True),
                 at=at,
@@ -255,35 +300,38 @@ def _event(entry: Any, place: int) -> Event:
         case "outcome":
             if ("result" in entry) == ("error" in entry):
                 raise _WrongError(f"{where} (outcome) must have either `result` or `error`")
+            call_id = cast("str", _text(entry, "id", where))
             return Outcome(
-                call_id=cast("str", _text(entry, "id", where)),
+                call_id=call_id,
                 result=entry.get("result"),
                 error=_text(entry, "error", where, optional=True),
-                run_id=run,
+                unknown_tool=_text(entry, "unknown_tool", where, optional=True),
+                run_id=run if run is not None else runs.get(call_id),
                 at=at,
             )
         case "compaction":
             return Compaction(run_id=run, continues=_text(entry, "continues", where, optional=True), at=at)
         case "user":
             return UserMessage(run_id=run, at=at)
-        case "retract":
+        case _:
             ids = entry.get("ids")
             if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
                 raise _WrongError(f"{where} (retract) must have `ids`, a list of texts")
             return Retraction(call_ids=tuple(ids), run_id=run, at=at)
-        case other:
-            raise _WrongError(f"{where} has type {other!r}; allowed are {_TYPES}")
 
 
 def _text(entry: dict[str, Any], name: str, where: str, *, optional: bool = False) -> str | None:
     value = entry.get(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if isinstance(value, str) or (optional and value is None):
         return value
     raise _WrongError(f"{where}: `{name}` must be a text, not {type(value).__name__}")
 
 
-def _seconds(entry: dict[str, Any], where: str) -> float | None:
+def _time(entry: dict[str, Any], where: str) -> float | None:
     value = entry.get("at")
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise _WrongError(f"{where}: `at` must be a number of seconds")
+    found = seconds(value)
+    if found is None and value is not None:
+        raise _WrongError(f"{where}: `at` must be a number of seconds or a time in ISO 8601")
+    return found

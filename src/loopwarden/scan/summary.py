@@ -116,9 +116,12 @@ class Loop:
         same_results: Whether each call of it gave the same result every time; `None`: fewer than two
             results to compare.
         compactions: Compactions between its first and its last call.
-        warned: Where the guard would have warned; `None` where it would have refused at once.
-        blocked: Where it would have refused a call first.
+        warned: Where the guard would have warned; `None` where it would have refused or ended the run
+            before that.
+        blocked: Where it would have refused a call first; `None` where the run would have ended before.
         aborted: Where it would have ended the run, from this loop's verdicts alone.
+        aborted_by: The detector that would have ended it, `None` if `aborted` is.
+        aborted_count: What that detector counted then.
         ended_by: Where it would have ended the run at the latest, had the agent gone on as recorded:
             the call of this loop that is refused for the last time before the limit.
         after_warning: What went on after the first finding, to the last call of the loop, the call with
@@ -145,6 +148,8 @@ class Loop:
     warned: CallRef | None
     blocked: CallRef | None
     aborted: CallRef | None
+    aborted_by: DetectorId | None = None
+    aborted_count: int = 0
     ended_by: CallRef | None
     after_warning: Spend
     after_block: Spend | None
@@ -163,7 +168,8 @@ class Timeline:
 
     Attributes:
         signatures: Number of the call's signature; equal calls have equal numbers.
-        weights: What the guard would have said: 0 nothing, 1 warn, 2 block, 3 abort.
+        weights: What the guard would have said: 0 nothing, 1 warn, 2 block, 3 abort. After an abort the
+            calls of its loop have 0.
         tools: Names of the tools.
         tool_of: Index in `tools` for each signature.
         compactions: Numbers of the calls after which the history was summarised.

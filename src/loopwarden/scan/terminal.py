@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
 _LEVEL_STYLE: Final = {"warning": "yellow", "critical": "bold red"}
 _WIDE: Final = 72
+_WIDEST: Final = 110
 _NAMED: Final = 20
 
 
-def print_report(console: Console, report: Report, *, top: int, html: str | None = None) -> None:
+def print_report(
+    console: Console, report: Report, *, top: int, html: str | None = None, command: str = "loopwarden scan"
+) -> None:
     """Write the report.
 
     Args:
@@ -32,6 +36,7 @@ def print_report(console: Console, report: Report, *, top: int, html: str | None
         report: What was found.
         top: How many loops and runs are shown, the worst first.
         html: Name of the page that was written, `None` if there is none.
+        command: The command that scans the same again.
     """
     _looked(console, report)
     _answer(console, report)
@@ -47,7 +52,7 @@ def print_report(console: Console, report: Report, *, top: int, html: str | None
         _runs(console, runs[:top])
     _unread(console, report)
     _notes(console, report)
-    _next(console, report, html)
+    _next(console, report, html, command)
 
 
 def _heading(console: Console, text: str) -> None:
@@ -62,13 +67,27 @@ def _line(console: Console, text: str, style: str = "", indent: int = 2) -> None
         console.print(Text(" " * indent) + piece, soft_wrap=True)
 
 
+def _whole(
+    console: Console, before: str, name: str, after: str = "", style: str = "", indent: int = 2
+) -> None:
+    """A line with what one may want to copy. Where it is too long `name` stands alone, never broken."""
+    if cell_len(before + name + after) + indent <= console.width:
+        console.print(Text(" " * indent + before + name + after, style=style), soft_wrap=True)
+        return
+    if before:
+        _line(console, before.rstrip(), style, indent)
+    console.print(Text(" " * (indent + 2 * bool(before)) + name + after[:1], style=style), soft_wrap=True)
+    if after:
+        _line(console, after[1:].lstrip(), style, indent + 2)
+
+
 def _looked(console: Console, report: Report) -> None:
     if not report.looked_in:
         return
     console.print(Text("Looked for sessions in", style="bold"))
     for product, place, count in report.looked_in:
         found = words.plural(count, "file") if count else "nothing"
-        _line(console, f"{product}: {place}: {found}", "" if count else "dim")
+        _whole(console, f"{product}: ", place, f": {found}", "" if count else "dim")
     console.print()
 
 
@@ -122,8 +141,8 @@ def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) 
     if loop.after_block is not None and loop.warned is not None:
         after += f"; after the refusal: {words.spend(loop.after_block)}"
     _line(console, after, indent=3)
-    where = f"in {file.path}" if run.title == file.path else f"run {run.title} in {file.path}"
-    _line(console, where, "dim", indent=3)
+    where = "in " if run.title == file.path else f"run {run.title} in "
+    _whole(console, where, file.path, style="dim", indent=3)
 
 
 def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:
@@ -139,7 +158,7 @@ def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:
     table.add_column("run", overflow="ellipsis", no_wrap=True, ratio=1)
     for name in ("calls", "loops", "in loops", "after warnings"):
         table.add_column(name, justify="left" if name == "after warnings" else "right")
-    table.expand = console.is_terminal
+    table.width = min(console.width, _WIDEST) if console.is_terminal else None
     for _, run in runs:
         share = words.percent(run.calls_in_loops / run.calls) if run.calls else "-"
         row = (
@@ -159,7 +178,7 @@ def _unread(console: Console, report: Report) -> None:
         return
     _heading(console, f"Not read: {words.plural(len(unread), 'file')}")
     for file in unread[:_NAMED]:
-        _line(console, f"{file.path}: {file.error}", "red")
+        _whole(console, "", file.path, f": {file.error}", "red")
     if len(unread) > _NAMED:
         _line(console, f"and {len(unread) - _NAMED:,} more (--json names all)", "red")
 
@@ -174,17 +193,17 @@ def _notes(console: Console, report: Report) -> None:
             _line(console, f"{count:,}: {NOTE_KINDS.get(kind, kind)}", "dim")
 
 
-def _next(console: Console, report: Report, html: str | None) -> None:
+def _next(console: Console, report: Report, html: str | None, command: str) -> None:
     hints = []
     if not report.files:
-        hints.append("To scan recorded runs elsewhere: loopwarden scan PATH")
+        hints.append(("To scan recorded runs elsewhere:", "loopwarden scan PATH"))
     if html is not None:
-        hints.append(f"The page is in {html}; open it in a browser.")
+        hints.append(("The page, for your browser:", html))
     elif report.loops:
-        hints.append("To see every call of the runs: loopwarden scan --html report.html")
+        hints.append(("To see every call of the runs:", f"{command} --html report.html"))
     if report.loops:
-        hints.append(f"What the worst one means: loopwarden explain {report.loops[0][2].detectors[0]}")
+        hints.append(("What the worst one means:", f"loopwarden explain {report.loops[0][2].detectors[0]}"))
     if hints:
         console.print()
-        for hint in hints:
-            _line(console, hint, "dim", indent=0)
+        for what, name in hints:
+            _whole(console, f"{what} ", name, style="dim", indent=0)

@@ -192,6 +192,8 @@ def _light(arguments: object) -> object:
 
 def _parts(value: object, left: int) -> int:
     """`left` less the parts of `value`; 0 or less as soon as it has more parts or long text."""
+    if left <= 0:
+        return 0
     if isinstance(value, str):
         return left - 1 if len(value) <= _HEAVY_TEXT else 0
     if isinstance(value, dict | list):

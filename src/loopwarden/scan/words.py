@@ -112,19 +112,37 @@ def how(loop: Loop) -> str:
             return "compactions without any call between them"
 
 
+_COUNTS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
 def guard_line(loop: Loop) -> str:
-    """Where the guard would have acted."""
+    """Where the guard would have acted, in the order of the calls; nothing after the end of the run."""
     parts = []
     if loop.warned is not None:
         parts.append(f"warned at call {loop.warned.number:,}")
     if loop.blocked is not None:
         parts.append(f"refused call {loop.blocked.number:,}")
-    if loop.aborted is not None:
-        parts.append(f"ended the run at call {loop.aborted.number:,}")
+    sooner = loop.ended_by is not None and (
+        loop.aborted is None or loop.ended_by.number < loop.aborted.number
+    )
+    if loop.aborted is not None and not sooner:
+        parts.append(f"ended the run {_end(loop, loop.aborted)}")
     line = "the guard would have " + ", ".join(parts) if parts else "the guard would have said nothing"
-    if loop.ended_by is not None and (loop.aborted is None or loop.ended_by.number < loop.aborted.number):
+    if loop.ended_by is not None and sooner:
         line += (
             f"; had the agent gone on as recorded, the run would have ended"
             f" at call {loop.ended_by.number:,} at the latest"
         )
     return line
+
+
+def _end(loop: Loop, at: CallRef) -> str:
+    """Where the run would have ended, and why where it isn't that the loop went on."""
+    where = f"at call {at.number:,}" if at.number else "before its first call"
+    if loop.aborted_by != "post_compaction":
+        return where
+    count = loop.aborted_count
+    many = _COUNTS[count] if count < len(_COUNTS) else f"{count:,}"
+    if loop.pattern == "none":
+        return f"{where} ({many} compactions without a finished call between them)"
+    return f"{where} ({many} identical calls after a compaction)"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from loopwarden.transcripts.claude_code_copies import Copies
 from loopwarden.transcripts.claude_code_graph import abandoned, is_tool_result
 from loopwarden.transcripts.fields import elements, mapping, money, whole, word
+from loopwarden.transcripts.passes import Passes
 from loopwarden.transcripts.shape import command_result, count, seconds, text_of, tool_result
 from loopwarden.transcripts.stream import Stream
 
@@ -51,14 +52,11 @@ class ClaudeCodeReader:
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
-        source.keep()
-        dead, records = abandoned(source)
+        passes = Passes(source)
+        dead = abandoned(passes.first())
         copies = Copies(source)
         session = _File(source.label, notes)
-        for place, (line, record) in enumerate(source.records(notes)):
-            if place >= records:
-                notes.add("still_growing", line)
-                break
+        for place, (line, record) in enumerate(passes.second(notes)):
             if place in dead:
                 notes.add("abandoned_branch", line)
             elif record in copies:
@@ -193,7 +191,7 @@ class _File:
         elif parent is not None and self._streams[parent].is_main != side:
             return parent, None
         elif side:
-            key, starter = f"sidechain {record.get('uuid')}", session
+            key, starter = f"sidechain {word(record.get('uuid'))}", session
         else:
             key, starter = session, None
         if key in self._streams:
@@ -252,7 +250,7 @@ class _File:
         self, stream: _Agent, record: dict[str, Any], content: object, at: float | None, line: int
     ) -> Iterator[Item]:
         for part in map(mapping, elements(content)):
-            if not str(part.get("type")).endswith("tool_result"):
+            if not (word(part.get("type")) or "").endswith("tool_result"):
                 continue
             given = part.get("tool_use_id")
             structured = record.get("toolUseResult", record.get("tool_use_result"))

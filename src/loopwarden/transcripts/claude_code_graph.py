@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from loopwarden.transcripts.model import ReadNotes
-
 if TYPE_CHECKING:
-    from loopwarden.transcripts.source import Source
+    from collections.abc import Iterable
 
 _Kind: TypeAlias = Literal["prompt", "reply", "result", "other"]
 
@@ -26,12 +24,12 @@ class _Node:
     agent: str | None  # "" for a sidechain without a name
 
 
-def abandoned(source: Source) -> tuple[set[int], int]:
-    """Places (from 0, over all records) of the abandoned records, and the number of records."""
+def abandoned(records: Iterable[dict[str, Any]]) -> set[int]:
+    """Places (from 0, over all records) of the abandoned records."""
     nodes: list[_Node] = []
     places: dict[str, int] = {}
     children: dict[tuple[int, str | None], list[int]] = {}
-    for place, (_, record) in enumerate(source.records(ReadNotes())):
+    for place, record in enumerate(records):
         node = _node(record, places)
         nodes.append(node)
         uuid = record.get("uuid")
@@ -54,7 +52,7 @@ def abandoned(source: Source) -> tuple[set[int], int]:
         for place, node in enumerate(nodes):
             if node.above in dead:
                 dead.add(place)
-    return dead, len(nodes)
+    return dead
 
 
 def _given_up(nodes: list[_Node], above: int, forks: list[int], last: list[int]) -> list[int]:

@@ -154,6 +154,8 @@ class Conversations:
     def _find(
         self, flat: Sequence[_Flat], words: Sequence[tuple[int, Key]], chain: Sequence[Key]
     ) -> _Place | None:
+        if not self._all:
+            return None
         for start in range(len(flat), 0, -1):
             if conversation := self._by_state.get(chain[start]):
                 return _Place(conversation, start)

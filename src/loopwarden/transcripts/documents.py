@@ -66,13 +66,13 @@ def first_element(head: bytes) -> Any:
 
 
 def _has_lines(source: Source) -> bool:
-    head = source.head.strip(_BLANK)
-    first, *more = head.split(b"\n", 2)
-    if not more:  # all that can be seen is on one line
+    head = source.head.lstrip(_BLANK)
+    end = head.find(b"\n")
+    if end < 0 or not head[end:].strip(_BLANK):  # all that can be seen is on one line
         return source.size <= source.limits.line_bytes
-    if _is_container(first):
+    if _is_container(head[:end]):
         return True
-    return not first.startswith((b"{", b"[")) and _is_container(more[0])
+    return not head.startswith((b"{", b"[")) and _is_container(head[end + 1 :].split(b"\n", 1)[0])
 
 
 def _is_container(line: bytes) -> bool:

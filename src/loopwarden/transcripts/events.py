@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.transcripts.fields import title_of, word
+from loopwarden.transcripts.messages import json_text
 from loopwarden.transcripts.model import Recorded, StreamStart
 from loopwarden.transcripts.parsing import exact
 from loopwarden.transcripts.shape import seconds
@@ -49,27 +50,43 @@ class EventsReader:
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
-        streams: dict[str, _Calls] = {}
+        decoder = Decoder(source.label)
         for line, record in source.records(notes, loads=exact):
-            kind = word(record.get("type"))
-            if kind is None or kind not in FIELDS:
-                notes.add("unknown_record", line)
-                continue
-            name = word(record.get("stream"))
-            stream = name or "main"
-            if stream not in streams:
-                streams[stream] = _Calls()
-                yield StreamStart(stream=stream, title=title_of(name, source.label))
-            for event in _events(kind, record, streams[stream], notes, line):
-                yield Recorded(stream, event)
-        if not streams:
+            yield from decoder.items(record, notes, line)
+        if not decoder.streams:
             yield StreamStart(stream="main", title=title_of(source.label))
-        for calls in streams.values():
+        for calls in decoder.streams.values():
             for _ in calls.open:
                 notes.add("call_without_result")
 
 
 READER = EventsReader()
+
+
+class Decoder:
+    """Makes items of one file's or pipe's objects, given one by one.
+
+    Attributes:
+        streams: The calls of each stream so far.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.streams: dict[str, _Calls] = {}
+        self._label = label
+
+    def items(self, record: dict[str, Any], notes: ReadNotes, line: int) -> Iterator[Item]:
+        """What one object says; where it says nothing that can be used, `notes` has why."""
+        kind = word(record.get("type"))
+        if kind is None or kind not in FIELDS:
+            notes.add("unknown_record", line)
+            return
+        name = word(record.get("stream"))
+        stream = name or "main"
+        if stream not in self.streams:
+            self.streams[stream] = _Calls()
+            yield StreamStart(stream=stream, title=title_of(name, self._label))
+        for event in _events(kind, record, self.streams[stream], notes, line):
+            yield Recorded(stream, event)
 
 
 @dataclass(slots=True)
@@ -115,7 +132,7 @@ def _events(kind: str, record: dict[str, Any], calls: _Calls, notes: ReadNotes, 
             yield Outcome(
                 call_id=call_id,
                 result=record.get("result"),
-                error=error if error is None or isinstance(error, str) else str(error),
+                error=error if error is None or isinstance(error, str) else json_text(error),
                 unknown_tool=word(unknown),
                 run_id=run if run is not None else calls.runs.get(call_id),
                 at=at,

@@ -35,7 +35,7 @@ def numbered(values: Iterable[Any], notes: ReadNotes) -> Iterator[tuple[int, dic
 def word(value: object) -> str | None:
     """A name or id: a text that is not empty, or a whole number written out; else `None`."""
     if isinstance(value, str):
-        return printable(value) or None
+        return (value if value.isascii() else printable(value)) or None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return None

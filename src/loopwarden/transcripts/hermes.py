@@ -191,7 +191,11 @@ def _digest(row: dict[str, Any]) -> bytes:
         told.append(row["tool_call_id"])
     else:
         told += [row.get("content"), row.get("timestamp")]
-    return blake2b(json.dumps(told, sort_keys=True, default=repr).encode(), digest_size=16).digest()
+    try:
+        text = json.dumps(told, sort_keys=True, default=repr)
+    except RecursionError:  # too deep to be written out
+        text = f"{word(row.get('role'))} at {seconds(row.get('timestamp'))}"
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _row(stream: Stream, row: dict[str, Any], notes: ReadNotes) -> Iterator[Item]:

@@ -167,7 +167,7 @@ class _Events:
                 if depth >= NESTING:
                     self._notes.add("too_deep")
                     continue
-                name = word(event.get("name")) or word(event.get("function")) or str(kind)
+                name = word(event.get("name")) or word(event.get("function")) or word(kind) or "event"
                 child = _Actor(Stream(self._names.take(f"{actor.stream.id}/{name}"), self._notes))
                 self._nested.append(child)
                 yield child.stream.start(name, parent=actor.stream.id, agent=name)

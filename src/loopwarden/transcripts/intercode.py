@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.fields import elements, mapping, word
+from loopwarden.transcripts.messages import json_text
 from loopwarden.transcripts.outline import outline
 from loopwarden.transcripts.shape import command_result, text_of, tool_result
 from loopwarden.transcripts.stream import Stream, StreamNames
@@ -57,7 +58,7 @@ READER = InterCodeReader()
 
 def _turns(task: dict[str, Any], stream: Stream, notes: ReadNotes) -> Iterator[Item]:
     history = mapping(task.get("turn_history"))
-    tool = (word(task.get("environment")) or "ic_action").removeprefix("ic_")
+    tool = (word(task.get("environment")) or "").removeprefix("ic_") or "action"
     argument = _ARGUMENTS.get(tool, "action")
     rows = zip_longest(
         elements(history.get("actions")),
@@ -75,7 +76,7 @@ def _turns(task: dict[str, Any], stream: Stream, notes: ReadNotes) -> Iterator[I
             continue
         if observation is ... or observation is None:
             continue
-        text = observation if isinstance(observation, str) else text_of(observation) or str(observation)
+        text = observation if isinstance(observation, str) else text_of(observation) or json_text(observation)
         failed = valid is False
         shape = command_result if tool == "bash" else tool_result
         yield from stream.result(f"turn {place}", shape(text, is_error=failed))

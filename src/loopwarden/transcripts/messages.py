@@ -160,7 +160,7 @@ def plain_text(content: object) -> str:
     if not isinstance(content, list):
         return ""
     found = [
-        part["text"] if isinstance(part.get("text"), str) else f"({part.get('type')})"
+        part["text"] if isinstance(part.get("text"), str) else f"({word(part.get('type'))})"
         for part in content
         if isinstance(part, dict)
     ]

@@ -87,6 +87,12 @@ class ReadNotes:
         if line is not None:
             self.first_line.setdefault(kind, line)
 
+    def merge(self, others: ReadNotes) -> None:
+        """Add what was counted apart, of earlier lines."""
+        self.counts.update(others.counts)
+        for kind, line in others.first_line.items():
+            self.first_line[kind] = min(line, self.first_line.get(kind, line))
+
 
 NOTE_KINDS: dict[str, str] = {
     "bad_line": "lines that are no valid record",

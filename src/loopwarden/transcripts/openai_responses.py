@@ -166,7 +166,7 @@ def _steps(item: dict[str, Any]) -> list[Step] | None:
 def _call(kind: str, item: dict[str, Any]) -> list[Step]:
     call_id = word(item.get("call_id")) or word(item.get("id"))
     given = next((item[key] for key in _GIVEN if item.get(key) is not None), None)
-    tool = word(item.get("name")) or kind.removesuffix("_call")
+    tool = word(item.get("name")) or kind.removesuffix("_call") or kind
     steps: list[Step] = [Call(tool=tool, arguments=shape.arguments(given), call_id=call_id)]
     error = item.get("error")
     own = next((item[key] for key in _OWN_RESULT if item.get(key) is not None), None)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.transcripts.fields import elements, mapping, money, word
-from loopwarden.transcripts.model import ReadNotes
+from loopwarden.transcripts.passes import Passes
 from loopwarden.transcripts.shape import arguments, count, seconds, tool_result
 from loopwarden.transcripts.stream import Stream, StreamNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from loopwarden.transcripts.model import Item
+    from loopwarden.transcripts.model import Item, ReadNotes
     from loopwarden.transcripts.source import Source
 
 KNOWN_ENTRIES = frozenset({
@@ -56,14 +56,11 @@ class OpenClawReader:
 
     def read(self, source: Source, notes: ReadNotes) -> Iterator[Item]:
         """See `Reader.read`."""
-        source.keep()
-        abandoned, entries = _abandoned(source)
+        passes = Passes(source)
+        abandoned = _abandoned(passes.first())
         names = StreamNames()
         session = _Session(source.label, names, notes)
-        for place, (line, record) in enumerate(source.records(notes)):
-            if place >= entries:
-                notes.add("still_growing", line)
-                break
+        for place, (line, record) in enumerate(passes.second(notes)):
             if place in abandoned:
                 notes.add("abandoned_branch", line)
                 continue
@@ -77,8 +74,8 @@ class OpenClawReader:
 READER = OpenClawReader()
 
 
-def _abandoned(source: Source) -> tuple[set[int], int]:
-    """Places of the entries that are not on the live branch of their session, and the number of records.
+def _abandoned(records: Iterable[dict[str, Any]]) -> set[int]:
+    """Places of the entries that are not on the live branch of their session.
 
     An entry whose parent is not in the file is taken to follow the entry before it (its parent was on
     a damaged line), and one without an id belongs to the entry before it.
@@ -86,7 +83,7 @@ def _abandoned(source: Source) -> tuple[set[int], int]:
     parents: list[int] = []  # place of the parent, -1 for none; always an earlier place
     places: dict[str, int] = {}
     heads = []
-    for place, (_, record) in enumerate(source.records(ReadNotes())):
+    for place, record in enumerate(records):
         if record.get("type") == "session":
             heads.append(place)
             places.clear()
@@ -103,7 +100,7 @@ def _abandoned(source: Source) -> tuple[set[int], int]:
         while place in abandoned:
             abandoned.remove(place)
             place = parents[place]
-    return abandoned, len(parents)
+    return abandoned
 
 
 class _Session:

@@ -54,10 +54,10 @@ class EventsV0:
     def event(self, event: dict[str, Any]) -> Iterator[Item]:
         """The items of an action or an observation."""
         at = seconds(event.get("timestamp"))
-        action, observation = event.get("action"), event.get("observation")
-        if isinstance(action, str):
+        action, observation = word(event.get("action")), word(event.get("observation"))
+        if action is not None:
             yield from self._action(action, event, at)
-        elif isinstance(observation, str):
+        elif observation is not None:
             yield from self._observation(observation, event, at)
         else:
             self._notes.add("unknown_record")

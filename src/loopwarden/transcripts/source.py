@@ -20,7 +20,7 @@ import orjson
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.packed import GZIP_MAGIC, Prefixed, unpacked_file, unpacked_stream
-from loopwarden.transcripts.parsing import parse, parse_line
+from loopwarden.transcripts.parsing import MOST_IN_LINE, parse, parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,9 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+_BUFFER = 128 * 1024
 
 
 class Source:
@@ -215,6 +218,17 @@ class Source:
             total += len(line)
             if most is not None and total > most:
                 raise TranscriptError(self.label, f"larger than {most} bytes, the limit for this format")
+            if len(line) <= MOST_IN_LINE:
+                try:
+                    value = loads(line)
+                except ValueError:
+                    pass  # taken apart below
+                else:
+                    if isinstance(value, wanted):
+                        yield number, value
+                    else:
+                        notes.add("bad_line", number)
+                    continue
             values, fault = parse_line(line, loads)
             if fault is not None:
                 notes.add(fault, number)
@@ -234,8 +248,12 @@ class Source:
         with self._open() as stream:
             number = 0
             limit = self.limits.line_bytes
+            readline = stream.readline
             while True:
-                line = _guarded(self, stream.readline, limit + 1)
+                try:
+                    line = readline(limit + 1)
+                except (OSError, EOFError, zlib.error) as error:
+                    raise TranscriptError(self.label, f"could not be read: {error}") from error
                 if not line:
                     return
                 number += 1
@@ -286,7 +304,7 @@ class Source:
         if self.path is None:
             raise TranscriptError(self.label, "there is nothing to read")
         try:
-            stream = self.path.open("rb")
+            stream = self.path.open("rb", buffering=_BUFFER)
             try:
                 packed = stream.read(2) == GZIP_MAGIC
                 stream.seek(0)

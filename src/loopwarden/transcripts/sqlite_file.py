@@ -33,9 +33,12 @@ class Database:
         columns: Names of the columns of each ordinary table.
     """
 
-    def __init__(self, connection: sqlite3.Connection, label: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, source: Source) -> None:
         self._connection = connection
-        self._label = label
+        self._source = source
+        self._steps = 0
+        self._most_steps = _FREE_STEPS + source.size // _BYTES_A_STEP
+        connection.set_progress_handler(self._step, _STEP)
         names = [
             row[0]
             for row in connection.execute(
@@ -65,8 +68,10 @@ class Database:
             order: Columns to order by; those that the table does not have are left out.
 
         Raises:
-            TranscriptError: The database is damaged, or a row is over the limit.
+            TranscriptError: The database is damaged, a value is over the limit, or the query takes more
+                steps than it may.
         """
+        self._steps = 0
         columns = [name for name in wanted if name in self.columns[table]]
         sql = f"SELECT {', '.join(map(_quoted, columns))} FROM {_quoted(table)}"  # noqa: S608 - names are ours
         if where is not None:
@@ -75,11 +80,16 @@ class Database:
         if ordered:
             sql += f" ORDER BY {', '.join(ordered)}"
         try:
-            with closing(self._connection.execute(sql, () if where is None else (where[1],))) as cursor:
-                for row in cursor:
-                    yield dict(zip(columns, row, strict=True))
+            # the cursor is not closed here: that fails, if reading stops, once the database is closed
+            for row in self._connection.execute(sql, () if where is None else (where[1],)):
+                yield dict(zip(columns, row, strict=True))
         except _FAULTS as error:
-            raise _unreadable(self._label, error) from error
+            raise _unreadable(self._source, error) from error
+
+    def _step(self) -> int:
+        """Called by SQLite now and then; anything but 0 ends the query."""
+        self._steps += 1
+        return self._steps > self._most_steps
 
 
 @contextmanager
@@ -105,9 +115,9 @@ def open_database(source: Source) -> Iterator[Database]:
             connection.text_factory = lambda data: data.decode(errors="replace")
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA query_only = ON")
-            yield Database(connection, source.label)
+            yield Database(connection, source)
     except _FAULTS as error:
-        raise _unreadable(source.label, error) from error
+        raise _unreadable(source, error) from error
 
 
 def looks_like(source: Source, **tables: tuple[str, ...]) -> bool:
@@ -126,5 +136,11 @@ def _quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _unreadable(label: str, error: Exception) -> TranscriptError:
-    return TranscriptError(label, f"the database could not be read: {' '.join(str(error).split())}")
+def _unreadable(source: Source, error: Exception) -> TranscriptError:
+    code = getattr(error, "sqlite_errorcode", None)
+    reason = " ".join(str(error).split())
+    if code == sqlite3.SQLITE_TOOBIG:
+        reason = f"a value is larger than {source.limits.line_bytes} bytes, the limit"
+    elif code == sqlite3.SQLITE_INTERRUPT:
+        reason = "a query takes more steps than a database of this size needs; its pages may form a circle"
+    return TranscriptError(source.label, f"the database could not be read: {reason}")

@@ -22,7 +22,8 @@ class StreamNames:
         self._taken: dict[str, int] = {}  # with the last number that stands behind it
 
     def take(self, wanted: str) -> str:
-        """`wanted`, or with a number behind it if it was given before."""
+        """`wanted`, or with a number behind it if it was given before; lone surrogates become `?`."""
+        wanted = printable(wanted)
         name, number = wanted, self._taken.get(wanted, 1)
         while name in self._taken:
             number += 1

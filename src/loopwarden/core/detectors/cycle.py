@@ -97,11 +97,9 @@ class Cycle:
             alternating: Length of the alternating tail before it.
             floor: Calls before this position no longer count.
         """
-        if self.period:
-            before = log.end - self.period - log.base
-            if before < 0 or log.signatures[before] != signature:
-                return None
-        elif not self._find(signature, log, alternating, floor):
+        before = log.end - self.period - log.base
+        goes_on = self.period > 0 and before >= 0 and log.signatures[before] == signature
+        if not goes_on and not self._find(signature, log, alternating, floor):
             return None
         period = self.period
         self.start = max(self.start, floor)

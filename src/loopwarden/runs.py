@@ -1,0 +1,106 @@
+"""The runs of a guard in this process: apart from each other, and bounded in number."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import orjson
+
+from loopwarden.core.profile import ToolUses
+from loopwarden.core.run_state import RunState
+from loopwarden.core.snapshot import dump, load
+from loopwarden.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from loopwarden.core.settings import Settings
+
+Key: TypeAlias = tuple[str | None, str | None]
+"""Session id and run id."""
+
+MAX_RUNS: Final = 10_000
+"""Runs kept at once by default; the one that was quiet for longest is forgotten first."""
+
+
+class Runs:
+    """Live states by session and run. Not safe to share between threads without a lock.
+
+    Args:
+        settings: The settings of all runs.
+        most: Runs kept at once.
+
+    Attributes:
+        newest_key: Key of the run used last, `None` where that is not known.
+        newest: Its state; calls of one run mostly follow each other.
+
+    Raises:
+        ValueError: `most` is below 1.
+    """
+
+    __slots__ = ("_most", "_settings", "_states", "_uses", "newest", "newest_key")
+
+    def __init__(self, settings: Settings, most: int) -> None:
+        if most < 1:
+            raise ValueError(f"max_runs={most}; allowed: 1 or more")
+        self._settings = settings
+        self._uses = ToolUses(settings)
+        self._most = most
+        self._states: OrderedDict[Key, RunState] = OrderedDict()
+        self.newest: RunState
+        self.newest_key: Key | None = None
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._states)
+
+    def get(self, key: Key) -> RunState:
+        """The state of a run; a new one if it is not known."""
+        states = self._states
+        state = states.get(key)
+        if state is None:
+            state = RunState(self._settings, self._uses, scoped=key[1] is not None)
+            self._put(key, state)
+        else:
+            states.move_to_end(key)
+            self.newest_key, self.newest = key, state
+        return state
+
+    def move(self, key: Key, to: Key) -> None:
+        """A run goes on under another key, in place of what is there; nothing if it is not known."""
+        state = self._states.pop(key, None)
+        if state is not None:
+            self._put(to, state)
+
+    def forget(self, key: Key) -> None:
+        """A run is over."""
+        self._states.pop(key, None)
+        self.newest_key = None
+
+    def save(self, key: Key) -> bytes | None:
+        """A run's state as JSON; `None` for one that is not known."""
+        state = self._states.get(key)
+        return orjson.dumps(dump(state)) if state is not None else None
+
+    def restore(self, key: Key, saved: bytes) -> None:
+        """Go on from a saved state.
+
+        Raises:
+            StoreError: It is damaged, or of another version; the run stays as it was.
+        """
+        try:
+            data = orjson.loads(saved)
+        except orjson.JSONDecodeError as error:
+            raise StoreError(f"a saved run is damaged: {error}") from error
+        self._put(key, load(data, self._settings, self._uses))
+
+    def _put(self, key: Key, state: RunState) -> None:
+        states = self._states
+        states[key] = state
+        states.move_to_end(key)
+        if len(states) > self._most:
+            states.popitem(last=False)
+        self.newest_key, self.newest = key, state

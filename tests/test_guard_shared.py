@@ -1,0 +1,133 @@
+"""One guard for many threads, and after a fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from loopwarden import LoopGuard
+
+if TYPE_CHECKING:
+    from loopwarden import Verdict
+    from loopwarden.guard import Verbs
+
+SMALL: dict[str, Any] = {
+    "enabled": True,
+    "warningThreshold": 3,
+    "criticalThreshold": 5,
+    "globalCircuitBreakerThreshold": 9,
+}
+
+
+def calls(guard: Verbs, count: int, path: str = "a", run_id: str | None = "r") -> list[Verdict]:
+    """Calls of `read` with one and the same result, as far as they may run."""
+    verdicts = []
+    for number in range(count):
+        call_id = f"{path}{number}"
+        verdict = guard.before("read", {"path": path}, call_id=call_id, run_id=run_id)
+        if verdict.action in {"allow", "warn"}:
+            guard.after(call_id, result="same", run_id=run_id)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def actions(verdicts: list[Verdict]) -> list[str]:
+    return [verdict.action for verdict in verdicts]
+
+
+def strict(config: dict[str, Any] = SMALL, **options: Any) -> LoopGuard:
+    return LoopGuard(config, on_error="raise", **options)
+
+
+def in_threads(count: int, work: Any) -> None:
+    start = threading.Barrier(count)
+    faults: list[BaseException] = []
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            work(number)
+        except BaseException as fault:  # noqa: BLE001 - told below
+            faults.append(fault)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+
+
+def test_threads_with_runs_of_their_own_do_not_meet() -> None:
+    guard = strict()
+    found: dict[int, list[str]] = {}
+
+    def work(number: int) -> None:
+        found[number] = actions(calls(guard, 10, run_id=f"r{number}"))
+
+    in_threads(16, work)
+    expected = ["allow"] * 3 + ["warn"] * 2 + ["block"] * 4 + ["abort"]
+    assert found == dict.fromkeys(range(16), expected)
+
+
+def test_threads_in_one_run_are_all_counted() -> None:
+    config = {**SMALL, "historySize": 2000, "warningThreshold": 799, "criticalThreshold": 1999}
+    guard = strict({**config, "globalCircuitBreakerThreshold": 2500})
+
+    def work(number: int) -> None:
+        for place in range(50):
+            call_id = f"{number}-{place}"
+            guard.before("read", {}, call_id=call_id, run_id="r")
+            guard.after(call_id, result="same", run_id="r")
+
+    in_threads(16, work)
+    assert guard.before("read", {}, call_id="last", run_id="r").count == 16 * 50
+
+
+FORKED = """
+    import os, signal, threading
+    from loopwarden import LoopGuard
+
+    guard = LoopGuard({"enabled": True, "warningThreshold": 3}, on_error="raise")
+    for number in range(3):
+        guard.before("read", {}, call_id=str(number), run_id="r")
+        guard.after(str(number), result="x", run_id="r")
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with guard._lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(50)  # if it hangs, it ends
+        verdict = guard.before("read", {}, call_id="c", run_id="r")
+        os._exit(verdict.count)
+    _, status = os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    verdict = guard.before("read", {}, call_id="c", run_id="r")
+    print(os.waitstatus_to_exitcode(status), verdict.count)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_process_goes_on_by_itself_even_if_a_thread_was_in_the_guard() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(FORKED)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (shown.stdout.split(), shown.stderr) == (["3", "3"], "")

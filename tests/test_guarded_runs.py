@@ -1,0 +1,101 @@
+"""Guarded functions: the runs that their calls belong to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from loopwarden import LoopGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SMALL: dict[str, Any] = {
+    "enabled": True,
+    "warningThreshold": 3,
+    "criticalThreshold": 5,
+    "globalCircuitBreakerThreshold": 9,
+}
+
+
+def strict(config: dict[str, Any] = SMALL) -> LoopGuard:
+    return LoopGuard(config, on_error="raise")
+
+
+def plain(guard: LoopGuard, answer: Any) -> Callable[[], Any]:
+    @guard.tool
+    def look() -> Any:
+        return answer
+
+    return look
+
+
+def test_runs_are_apart_and_end_with_their_block() -> None:
+    guard = strict()
+    look = plain(guard, "same")
+    for _ in range(3):
+        with guard.run("r"):
+            assert [look() for _ in range(3)] == ["same"] * 3
+    with guard.run() as first, guard.run() as second:
+        assert first != second
+
+
+def test_runs_may_lie_in_each_other() -> None:
+    guard = strict()
+    look = plain(guard, "same")
+    with guard.run():
+        assert [look() for _ in range(3)] == ["same"] * 3
+        with guard.run():
+            assert [look() for _ in range(3)] == ["same"] * 3
+        assert "called 3 times" in look()
+    assert look() == "same"
+
+
+def test_a_run_ends_with_an_exception_too() -> None:
+    guard = strict()
+    look = plain(guard, "same")
+    with pytest.raises(ValueError, match="x"), guard.run("r"):  # noqa: PT012 - the calls before it matter
+        for _ in range(3):
+            look()
+        raise ValueError("x")
+    with guard.run("r"):
+        assert [look() for _ in range(3)] == ["same"] * 3
+
+
+def test_tasks_have_the_run_they_were_made_in() -> None:
+    guard = strict()
+    found: dict[int, list[bool]] = {}
+
+    @guard.tool
+    async def look() -> str:
+        await asyncio.sleep(0)
+        return "same"
+
+    async def agent(number: int) -> None:
+        with guard.run():
+            found[number] = [(await look()) == "same" for _ in range(6)]
+
+    async def agents() -> None:
+        await asyncio.gather(*(agent(number) for number in range(5)))
+
+    asyncio.run(agents())
+    assert found == dict.fromkeys(range(5), [True] * 3 + [False, True, False])
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_thread_has_the_run_if_the_context_is_carried_over(carried: bool) -> None:
+    guard = strict()
+    look = plain(guard, "same")
+    answers: list[str] = []
+    with guard.run():
+        for _ in range(3):
+            look()
+        context = contextvars.copy_context() if carried else contextvars.Context()
+        thread = threading.Thread(target=lambda: answers.append(context.run(look)))
+        thread.start()
+        thread.join()
+    assert ("called 3 times" in answers[0]) is carried
