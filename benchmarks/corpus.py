@@ -123,7 +123,7 @@ def claude_code(calls: Iterator[Call], rng: random.Random, pool: Pool) -> Iterat
         nonlocal parent
         own = next(ids)
         made = {
-            "parentUuid": parent, "isSidechain": False, "userType": "external", "cwd": "/work/shop",
+            "parentUuid": parent, "isSidechain": False, "userType": "external", "cwd": "/srv/shop",
             "sessionId": name, "version": "2.1.0", "gitBranch": "main", "type": kind, **more,
             "uuid": own, "timestamp": _time(place),
         }  # fmt: skip
@@ -150,7 +150,7 @@ def claude_code(calls: Iterator[Call], rng: random.Random, pool: Pool) -> Iterat
 
 def codex(calls: Iterator[Call], rng: random.Random, pool: Pool) -> Iterator[dict[str, Any]]:
     """A rollout of the Codex CLI: arguments, and outputs of commands, are JSON within JSON."""
-    head = {"id": next(_ids(rng)), "timestamp": _time(0), "cwd": "/work/shop", "cli_version": "0.60.0"}
+    head = {"id": next(_ids(rng)), "timestamp": _time(0), "cwd": "/srv/shop", "cli_version": "0.60.0"}
     yield {"timestamp": _time(0), "type": "session_meta", "payload": head}
     for place, (tool, arguments, result) in enumerate(calls, 1):
         name = "shell" if tool == "bash" else tool
@@ -178,7 +178,7 @@ def codex(calls: Iterator[Call], rng: random.Random, pool: Pool) -> Iterator[dic
 def openclaw(calls: Iterator[Call], rng: random.Random, pool: Pool) -> Iterator[dict[str, Any]]:
     """A session of OpenClaw."""
     name = next(_ids(rng))
-    yield {"type": "session", "version": 3, "id": name, "timestamp": _time(0), "cwd": "/work/shop"}
+    yield {"type": "session", "version": 3, "id": name, "timestamp": _time(0), "cwd": "/srv/shop"}
     parent = None
     for place, (tool, arguments, result) in enumerate(calls, 1):
         call = f"call_{place}"

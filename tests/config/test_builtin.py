@@ -83,3 +83,9 @@ def test_a_persons_kind_counts_over_the_shipped_rule() -> None:
     )
     assert uses.find("terminal", {"command": "ls"}).kind == "poll"
     assert uses.find("process", {"action": "poll"}).kind == "poll"  # the name is more specific than the glob
+
+
+@pytest.mark.parametrize("name", ["reference", "sensitive", "unattended", "tool-profiles"])
+def test_what_ships_is_what_the_models_make_of_it(name: str) -> None:
+    shipped = {"toolProfiles": tool_profiles()} if name == "tool-profiles" else preset(name)
+    assert LoopDetection.model_validate(shipped).written() == shipped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, assert_type
+from typing import TYPE_CHECKING, Literal, assert_type
 
 from loopwarden import (
     Config,
@@ -17,7 +17,9 @@ from loopwarden import (
     Verdict,
     load_config,
 )
-from loopwarden.events import Event
+
+if TYPE_CHECKING:
+    from loopwarden.events import Event
 
 
 def make() -> LoopGuard:
