@@ -24,6 +24,7 @@ def test_the_defaults_are_what_the_models_make_of_nothing() -> None:
 
 
 def test_without_a_configuration_the_models_are_not_imported(tmp_path: Path) -> None:
-    code = "import sys, loopwarden; loopwarden.LoopGuard().before('t', call_id='c'); sys.exit('pydantic' in sys.modules)"
+    guarded = "loopwarden.LoopGuard().before('t', call_id='c')"
+    code = f"import sys, loopwarden; {guarded}; sys.exit('pydantic' in sys.modules)"
     apart = {"XDG_CONFIG_HOME": str(tmp_path), "APPDATA": str(tmp_path), "LOOPWARDEN_CONFIG": ""}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | apart, timeout=60, check=True)

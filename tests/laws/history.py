@@ -170,10 +170,17 @@ class Run:
     def window(self, now: Call) -> list[list[Call]]:
         """The last calls, twins of one reply as one; without the siblings of the present call.
 
-        They have their place where the reply first asked for one of them.
+        They have their place where the reply first asked for one of them. Calls that only wait take none.
         """
         past = [call for call in self.executed() if call.reply != now.reply]
-        return groups(past)[-self.settings.history_size :]
+        kept: list[list[Call]] = []
+        places = 0
+        for group in reversed(groups(past)):
+            places += group[0].how.kind != "wait"
+            if places > self.settings.history_size:
+                break
+            kept.insert(0, group)
+        return kept
 
     def fenced(self, call: Call) -> bool:
         """Whether a new write made the evidence of this call void: that of earlier replies but for polls."""

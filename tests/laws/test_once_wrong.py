@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from loopwarden.core.settings import Settings
+from loopwarden.core.settings import Detectors, Settings
 from tests.laws.streams import PROFILES, RESULTS, TOOLS, Host, Step
 from tests.laws.test_engine_equals_model import compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SAME, OTHER, DENIED, NADA = 0, 1, 3, 9
+SAME, OTHER, DENIED = 0, 1, 3
 NEWS = len(RESULTS)
+ROUNDS = "1011011101101110110110"
 
 
 def step(tool: str, result: int = SAME, argument: int = 0, **more: Any) -> Step:
@@ -22,8 +23,9 @@ def step(tool: str, result: int = SAME, argument: int = 0, **more: Any) -> Step:
 
 
 LOOK, RUN, SAVE, WAIT, POLL = step("look"), step("run"), step("save"), step("wait"), step("poll")
-TURN = Step(what="turn", run=1)
 TOGETHER = step("look", together=True)
+
+ALONE = Detectors(generic_repeat=False, ping_pong=False, repeated_failure=False, unknown_tool_churn=False)
 
 STREAMS: dict[str, tuple[Mapping[str, Any], list[Step]]] = {
     "a call that came once after a new write counts": (
@@ -36,42 +38,28 @@ STREAMS: dict[str, tuple[Mapping[str, Any], list[Step]]] = {
         {"history_size": 4},
         [LOOK, WAIT, RUN, WAIT, step("look", NEWS), WAIT, RUN, WAIT, LOOK, RUN, LOOK, RUN],
     ),
-    "a cycle in which only waits part two calls": ({}, [step("poll", OTHER), WAIT, RUN] * 7),
+    "a cycle in which only waits part two calls": ({"detectors": ALONE}, [LOOK, WAIT, RUN] * 7),
     "a wait that runs while two calls alternate": (
         {},
         [LOOK, step("wait", what="open"), RUN, LOOK, RUN, LOOK],
     ),
     "news of a probe after too many calls of one reply": (
         {},
-        [*[TOGETHER] * 5, RUN, step("look", OTHER), LOOK, LOOK],
+        [*[TOGETHER] * 4, RUN, step("run", argument=1), step("look", OTHER), *[LOOK] * 3],
     ),
     "a new write while an earlier call runs": (
         {"warning_threshold": 5, "critical_threshold": 6},
         [step("look", what="open", argument=2), *(step("send", DENIED, n % 2) for n in range(3)), SAVE]
         + [step("send", DENIED, n % 2) for n in range(6)],
     ),
-    "a refusal for an unknown tool and the tool works": (
-        {"unknown_tool_threshold": 2},
-        [
-            step("look", NADA),
-            *[step("look", NADA, 1)] * 5,
-            Step(what="user", run=1),
-            LOOK,
-            *[step("look", SAME, 1)] * 3,
-        ],
-    ),
     "three waits after a compaction": ({}, [Step(what="compact", run=1), *[WAIT] * 4, *[POLL] * 4]),
     "a failing row longer than the window": (
-        {"history_size": 4},
+        {"history_size": 4, "detectors": ALONE},
         [step(("look", "run")[n % 2], DENIED, n % 3) for n in range(12)],
     ),
     "a longer round that ends in a shorter one": (
-        {"warning_threshold": 4, "critical_threshold": 5},
-        [step("look", argument=int(letter)) for letter in "1011011101101110110110110"],
-    ),
-    "another probe in one reply": (
-        {},
-        [*[TOGETHER] * 4, TOGETHER, RUN, TURN, *[TOGETHER] * 3, TURN, *[TOGETHER] * 3],
+        {"warning_threshold": 4, "critical_threshold": 5, "detectors": ALONE},
+        [step("look", (SAME, DENIED)[n > 12], int(letter)) for n, letter in enumerate(ROUNDS)],
     ),
 }
 

@@ -112,9 +112,15 @@ def test_keys_links_and_opening(visit: Callable[..., Any]) -> None:
 def test_a_place_of_the_timeline_says_what_it_is(visit: Callable[..., Any]) -> None:
     page = visit()
     box = page.locator("#run-1 svg.time").bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + 5)
-    words = page.locator(".bubble").inner_text()
-    assert words == 'call 14: look(q: "a"): the guard would have ended the run'
+    said = ""
+    for call in (11, 12, 13, 14):
+        page.mouse.move(box["x"] + box["width"] * (call - 0.5) / 14, box["y"] + 5)
+        said += page.locator(".bubble").inner_text() + "\n"
+    assert said == (
+        'call 11: look(q: "a"): the guard would have refused it\n'
+        'call 12: look(q: "a"): the guard would have ended the run\n'
+        'call 13: look(q: "a")\ncall 14: look(q: "a")\n'
+    )
     page.mouse.move(1, 1)
     assert page.locator(".bubble").is_hidden()
 

@@ -93,6 +93,8 @@ class Log:
         turns: Turn number by index.
         ids: CRC of the call id by index, to find calls that are rolled back.
         base: Position of index 0.
+        start: First position of the window. Calls that only wait take no place in it: a poll after each
+            sleep is as good a poll.
         end: Position that the next call gets.
         floor: Positions before it no longer count for calls that are no polls.
         known: By signature what is kept of it: the position of its one call, or its counts.
@@ -105,6 +107,7 @@ class Log:
     __slots__ = (
         "_depth",
         "_history",
+        "_inside",
         "_slack",
         "again",
         "base",
@@ -117,13 +120,15 @@ class Log:
         "outcomes",
         "row",
         "signatures",
+        "start",
         "turns",
         "uses",
     )
 
     def __init__(self, history: int, depth: int) -> None:
         self._history = history
-        self._depth = max(history, depth)
+        self._depth = max(2 * history, depth)
+        self._inside = 0
         self._slack = max(64, self._depth // 4)
         self.signatures: list[bytes] = []
         self.outcomes: list[bytes | None] = []
@@ -131,6 +136,7 @@ class Log:
         self.turns: list[int] = []
         self.ids = array("I")
         self.base = 0
+        self.start = 0
         self.end = 0
         self.floor = 0
         self.again = 0
@@ -138,11 +144,6 @@ class Log:
         self.open: dict[int, None] = {}
         self.marked: dict[int, Observed] = {}
         self.known: dict[bytes, int | Repeats] = {}
-
-    @property
-    def start(self) -> int:
-        """First position of the window."""
-        return max(self.base, self.end - self._history)
 
     def newest(self, signature: bytes) -> int:
         """Position of the newest call with this signature, `NEVER` where none is kept."""
@@ -224,7 +225,12 @@ class Log:
         outcome = entry.outcome
         if outcome is not None and outcome.flags:
             self.marked[position] = outcome
-        self._leave(position - self._history)
+        if not use.waits:
+            self._inside += 1
+        while self._inside > self._history:
+            self._narrow()
+        if position - self.base >= self._depth:
+            self._let_go(position - self._depth)
         return position
 
     def settle(self, position: int, outcome: bytes) -> None:
@@ -319,29 +325,34 @@ class Log:
                 entry.outcome = self.marked.get(entry.position) or Observed(fingerprint, 0, None, None)
             yield entry
 
-    def _leave(self, position: int) -> None:
-        """The call at `position` leaves the window; what is past keeping goes."""
-        base = self.base
-        if position >= base:
-            index = position - base
-            known = self.known.get(self.signatures[index])
-            if type(known) is Repeats and position >= known.floor:
-                known.count -= 1
-                if position > known.broke and self.outcomes[index] is not None:
-                    known.streak -= 1
-        gone = self.end - 1 - self._depth
-        if gone >= base:
-            index = gone - base
-            signature = self.signatures[index]
-            known = self.known[signature]
-            if (known if isinstance(known, int) else known.newest) == gone:
-                del self.known[signature]
-            if self.open:
-                self.open.pop(gone, None)
-            if self.marked:
-                self.marked.pop(gone, None)
-            if index >= self._slack:
-                self._forget(index + 1)
+    def _narrow(self) -> None:
+        """The first call of the window leaves it."""
+        position = self.start
+        index = position - self.base
+        known = self.known[self.signatures[index]]
+        if type(known) is Repeats and position >= known.floor:
+            known.count -= 1
+            if position > known.broke and self.outcomes[index] is not None:
+                known.streak -= 1
+        self.start = position + 1
+        if not self.uses[index].waits:
+            self._inside -= 1
+
+    def _let_go(self, position: int) -> None:
+        """The call at `position` is past keeping."""
+        if self.start <= position:
+            self._narrow()
+        index = position - self.base
+        signature = self.signatures[index]
+        known = self.known[signature]
+        if (known if isinstance(known, int) else known.newest) == position:
+            del self.known[signature]
+        if self.open:
+            self.open.pop(position, None)
+        if self.marked:
+            self.marked.pop(position, None)
+        if index >= self._slack:
+            self._forget(index + 1)
 
     def _forget(self, count: int) -> None:
         del self.signatures[:count], self.outcomes[:count], self.uses[:count], self.turns[:count]

@@ -12,6 +12,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from loopwarden.scan.loops import END
+
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterable, Iterator
@@ -123,15 +125,17 @@ def svg(strip_: Strip, label: str, *, small: bool = False) -> str:
     """
     shapes: defaultdict[str, list[str]] = defaultdict(list)
     height = 10 if small else 12
+    least = strip_.marks // 250
     for place, length, colour in _joined((length, strip_.colours[kind]) for kind, length, _ in strip_.pieces):
         shapes[colour].append(f"M{place} 0h{length}v{height}h-{length}z")
     for place, length, weight in _joined((length, weight) for _, length, weight in strip_.pieces):
         if weight and not small:
-            shapes[f"w{weight}"].append(f"M{place} 13h{length}v4h-{length}z")
+            wide = max(length, least) if weight == END else length  # one mark, to be seen in a long run too
+            shapes[f"w{weight}"].append(f"M{min(place, strip_.marks - wide)} 13h{wide}v4h-{wide}z")
     if not small:
         for first, end, _ in strip_.spans:
             shapes["span"].append(f"M{first} 18.5h{end - first}v1.5h-{end - first}z")
-        thin = max(strip_.marks / 600, 0.05)
+        thin = max(strip_.marks / 280, 0.05)
         for cut in strip_.cuts:
             shapes["cut"].append(f"M{cut} 0h{thin:.2f}v17h-{thin:.2f}z")
     paths = "".join(f'<path class="{name}" d="{"".join(parts)}"/>' for name, parts in shapes.items())

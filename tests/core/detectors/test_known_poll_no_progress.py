@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from loopwarden.testing import play
 from tests.core.scene import LEGEND, act, alone
 
 ALONE = alone("knownPollNoProgress")
@@ -82,3 +83,18 @@ def test_hints_when_to_ask_again_are_no_news() -> None:
 
     same = {"status": "running", "tail": "10%"}
     assert act("pppp", ALONE, legend=legend(**same, retryInMs=5)).strip == "...w"
+
+
+WAITS = (
+    ("p", "process", {"action": "poll", "sessionId": "s1"}, "running"),
+    ("w", "nap", {"seconds": "30"}, "rested"),
+)
+
+
+@pytest.mark.parametrize("waits", [1, 3])
+def test_waits_between_polls_hide_nothing(waits: int) -> None:
+    config = {"enabled": True, "toolProfiles": {"nap": {"kind": "wait"}}}
+    strip = ("p" + "w" * waits) * 22
+    assert play(strip, config, legend=WAITS).strip[:: waits + 1] == "." * 10 + "w" * 10 + "BB"
+    news = ("P" + "w" * waits) * 40
+    assert "B" not in play(news, config, legend=WAITS).strip
