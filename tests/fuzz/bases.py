@@ -45,7 +45,7 @@ class Base:
 def bases() -> tuple[Base, ...]:
     """Every sample, then the short forms of those that are long."""
     names = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*") if path.is_file())
-    whole = [_base(name) for name in names if not name.endswith((".md", ".labels.json"))]
+    whole = [_base(name) for name in names if not name.endswith(".md")]
     return (*whole, *(short for base in whole if (short := _short(base)) is not None))
 
 

@@ -63,7 +63,7 @@ def test_a_code_agent_has_no_calls() -> None:
 
 
 def test_labels_of_a_trace_are_no_trace() -> None:
-    assert not READER.sniff(Source(SAMPLES / TRAIL.replace(".json", ".labels.json")))
+    assert not READER.sniff(Source(SAMPLES.parent / "labels" / "trail_swe_72822db6.labels.json"))
 
 
 def nested(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tests.transcripts.written import written
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OTHER = {"SOURCES.md", "openinference/trail_swe_72822db6.labels.json"}
+OTHER = {"SOURCES.md"}
 """Files among the samples that are no recorded runs."""
 
 ALL = sorted(path.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("*") if path.is_file())
