@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from loopwarden.events import Outcome, ToolCall
+from loopwarden.masking import clean
 from loopwarden.scan.html_report import RUNS_IN_DETAIL, RUNS_IN_TABLE, report_html
-from loopwarden.scan.masking import clean
 from loopwarden.scan.summary import FileReport, Report
 from loopwarden.scan.timeline import WIDTH, strip
 from loopwarden.transcripts.model import Recorded, StreamStart

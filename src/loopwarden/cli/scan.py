@@ -267,7 +267,7 @@ def _below(pattern: str, files: list[FileReport]) -> int:
 
 
 def _left_out(found: Skipped, *, named: bool) -> FileReport:
-    from loopwarden.scan.masking import clean
+    from loopwarden.masking import clean
     from loopwarden.scan.summary import FileReport
 
     why = "unknown_format" if named and found.why == "empty" else found.why

@@ -93,6 +93,6 @@ def _warn(idle: list[str]) -> None:
 
 
 def _printable(text: str) -> str:
-    from loopwarden.scan.masking import clean
+    from loopwarden.masking import clean
 
     return clean(text, 1000)

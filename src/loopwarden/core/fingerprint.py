@@ -136,18 +136,17 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
     details = result.get("details")
     text, others = _content(result.get("content"))
     fields: dict[str, object] = details if type(details) is dict else {}
-    output = text = _text(use, text)
     kind = use.kind
     if use.ignore_text and kind in {"exec", "poll"}:
         fields = {
             name: _text(use, value) if name in _OUTPUT and type(value) is str else value
             for name, value in fields.items()
         }
+    said: str | None = None
     if kind == "exec" and fields:
         details, said = _exec(fields)
-        if said is not None:
-            output = text = said
-    elif kind == "poll" and fields:
+    output = text = _text(use, text) if said is None else said
+    if kind == "poll" and fields:
         details = _poll(fields)
     elif kind == "send" and fields:
         details, text = without(fields, _RECEIPTS), ""
@@ -163,7 +162,8 @@ def _observe_parts(use: ToolUse, result: dict[str, object], missing: str | None,
         data = b"p" + canonical((details, text, others, failed))
     if failed or missing or timed_out or fields.get("timedOut") is True:
         return _failure(data, output, fields, missing, timed_out)
-    return _observed(data, SUBSTANTIAL if len(_encode(output)) >= _SUBSTANTIAL_BYTES else 0)
+    substantial = len(output) >= _SUBSTANTIAL_BYTES or len(_encode(output)) >= _SUBSTANTIAL_BYTES
+    return _observed(data, SUBSTANTIAL if substantial else 0)
 
 
 def _exec(fields: dict[str, object]) -> tuple[object, str | None]:

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from math import isnan, nan
 from typing import TYPE_CHECKING, Final
 
+from loopwarden.masking import clean
 from loopwarden.scan.loops import END, SEQUENCES, level_of, ordered
-from loopwarden.scan.masking import clean
 from loopwarden.scan.summary import CallRef, Loop, Pattern, Run, Spend, Step, Timeline
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from loopwarden.events import Action, DetectorId
-from loopwarden.scan.masking import shorten
+from loopwarden.masking import shorten
 from loopwarden.scan.trace import Shown
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopwarden.scan.masking import clean
+from loopwarden.masking import clean
 from loopwarden.scan.replay import scan_file
 from loopwarden.scan.summary import FileReport
 from loopwarden.transcripts.registry import by_name

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from loopwarden.errors import LoopwardenError, TranscriptError
 from loopwarden.events import Compaction, Outcome, ToolCall, UserMessage
 from loopwarden.guard import LoopGuard
+from loopwarden.masking import clean
 from loopwarden.scan.describe import describe_run
 from loopwarden.scan.loops import Findings
-from loopwarden.scan.masking import clean
 from loopwarden.scan.summary import FileReport
 from loopwarden.scan.trace import Trace
 from loopwarden.transcripts.model import ReadNotes, Recorded, Spent, StreamStart

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Final
 
-from loopwarden.scan.masking import shorten
+from loopwarden.masking import shorten
 
 if TYPE_CHECKING:
     from loopwarden.events import ToolCall

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopwarden.scan.masking import clean, mask, shorten
+from loopwarden.masking import clean, mask, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
