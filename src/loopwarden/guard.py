@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 from loopwarden.core.settings import Mode, Settings
+from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import current_run, guarded
 from loopwarden.runs import MAX_RUNS, Runs
+from loopwarden.shared_runs import SharedRuns, runs_in
 from loopwarden.telemetry import log
+from loopwarden.telling import Telling, observer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,18 +31,15 @@ if TYPE_CHECKING:
     from loopwarden.config import Config
     from loopwarden.core.run_state import RunState
     from loopwarden.events import Event, Verdict
+    from loopwarden.shared_runs import SharedRun
+    from loopwarden.stores import Store
+    from loopwarden.telling import Listener, Observer
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-Listener: TypeAlias = "Callable[[Verdict, Event], None]"
-"""Told of every verdict that found something; what it raises is logged and goes no further."""
-
 OnError: TypeAlias = Literal["allow", "raise"]
 """What a fault in the guard itself does: log it and let the call run, or raise it (for tests)."""
-
-_LOGGED: Final = 1024
-"""Loops that are remembered as logged."""
 
 _guards: weakref.WeakSet[LoopGuard] = weakref.WeakSet()
 
@@ -68,6 +70,12 @@ class Verbs:
             A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
         """
         door = self._door
+        if door._watched:  # noqa: SLF001 - one module
+            return self.feed(
+                ToolCall(
+                    tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
+                )
+            )
         try:
             with door._lock:  # noqa: SLF001 - one module
                 key = self.session_id, run_id
@@ -80,7 +88,7 @@ class Verbs:
             call = ToolCall(
                 tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
             )
-            door._tell(self.session_id, verdict, call)  # noqa: SLF001 - one module
+            door._telling.found(self.session_id, call, verdict)  # noqa: SLF001 - one module
         return verdict
 
     def after(
@@ -104,6 +112,18 @@ class Verbs:
             if error is not None and not isinstance(error, str):
                 timed_out = timed_out or isinstance(error, TimeoutError)
                 error = _said(error)
+            if door._watched:  # noqa: SLF001 - one module
+                return self.feed(
+                    Outcome(
+                        call_id=call_id,
+                        result=result,
+                        error=error,
+                        unknown_tool=unknown_tool,
+                        timed_out=timed_out,
+                        run_id=run_id,
+                        at=at,
+                    )
+                )
             with door._lock:  # noqa: SLF001 - one module
                 key = self.session_id, run_id
                 runs = door._runs  # noqa: SLF001 - one module
@@ -121,7 +141,7 @@ class Verbs:
                 run_id=run_id,
                 at=at,
             )
-            door._tell(self.session_id, verdict, outcome)  # noqa: SLF001 - one module
+            door._telling.found(self.session_id, outcome, verdict)  # noqa: SLF001 - one module
         return verdict
 
     def compacted(
@@ -168,7 +188,8 @@ class Verbs:
 class LoopGuard(Verbs):
     """Watches the tool calls of agents and says when they go round in circles.
 
-    Thread-safe and fork-safe. State is kept in memory, per session and run.
+    Thread-safe and fork-safe. State is kept per session and run, in memory or in a store that several
+    processes share.
 
     Args:
         config: A `tools.loopDetection` block, a `Config`, the path of a file, or `None` for the file
@@ -176,12 +197,18 @@ class LoopGuard(Verbs):
             the post-compaction guard acts).
         agent_id: Whose overrides of the configuration apply.
         mode: `enforce` acts on verdicts; `observe` only says what it would have done. `None`: enforce.
+        store: `memory:` (default) keeps the runs in this process; `sqlite:PATH`, `redis://...` or a `Store`
+            shares them.
         on_verdict: Listeners.
+        record: Where the run record goes: `True` for `loopwarden.records.default_path()`, a path (SQLite if
+            it ends in `.db`, `.sqlite` or `.sqlite3`, else JSON lines), or a `RunRecorder`.
         on_error: What a fault in the guard does to the agent.
         max_runs: Runs kept at once.
 
     Raises:
         ConfigError: The configuration is wrong.
+        StoreError: The store can't be opened.
+        MissingExtraError: The package that the store needs is not installed.
         ValueError: `mode` or `on_error` is none of its values.
     """
 
@@ -191,7 +218,9 @@ class LoopGuard(Verbs):
         *,
         agent_id: str | None = None,
         mode: Mode | None = None,
+        store: Store | str = "memory:",
         on_verdict: Iterable[Listener] = (),
+        record: Observer | str | os.PathLike[str] | bool | None = None,
         on_error: OnError = "allow",
         max_runs: int = MAX_RUNS,
     ) -> None:
@@ -201,17 +230,23 @@ class LoopGuard(Verbs):
         self.session_id = None
         self._door = self
         self.settings = _settings(config, agent_id, mode)
-        self._runs = Runs(self.settings, max_runs)
-        self._listeners = tuple(on_verdict)
+        self._runs = runs_in(store, self.settings, max_runs, strict=on_error == "raise")
+        observer = observer_of(record, agent_id)
+        self._telling = Telling(self.settings, on_verdict, observer, raises=on_error == "raise")
+        self._watched = observer is not None
         self._on_error = on_error
-        self._logged: dict[tuple[str | None, str | None, str | None], None] = {}
-        self._lock = threading.Lock()
+        self._lock = _lock_of(self._runs)
         self._numbers = itertools.count(1)
         _guards.add(self)
 
     def session(self, session_id: str) -> GuardSession:
         """The same verbs, bound to a session: its runs are apart from those of other sessions."""
         return GuardSession(self, session_id)
+
+    def close(self) -> None:
+        """Give back what a shared store holds open; the guard is not used afterwards."""
+        if isinstance(self._runs, SharedRuns):
+            self._runs.close()
 
     @contextmanager
     def run(self, run_id: str | None = None) -> Iterator[str]:
@@ -220,7 +255,10 @@ class LoopGuard(Verbs):
         Args:
             run_id: Its id; `None` makes one up. The state is dropped at the end of the block.
         """
-        name = run_id if run_id is not None else f"run-{next(self._numbers)}"
+        name = run_id
+        if name is None:
+            shared = isinstance(self._runs, SharedRuns)
+            name = f"run-{token_hex(8) if shared else next(self._numbers)}"
         token = current_run.set(name)
         try:
             yield name
@@ -255,8 +293,12 @@ class LoopGuard(Verbs):
         return guarded(self, function, name)
 
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
-        with self._lock:
-            self._runs.forget((session_id, run_id))
+        try:
+            with self._lock:
+                self._runs.forget((session_id, run_id))
+            self._telling.forgotten(session_id, run_id)
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
+            self._fault()
 
     def _save(self, session_id: str | None, run_id: str | None) -> bytes | None:
         with self._lock:
@@ -268,19 +310,18 @@ class LoopGuard(Verbs):
 
     def _feed(self, session_id: str | None, event: Event) -> Verdict:
         try:
-            with self._lock:
-                verdict = self._state(session_id, event).apply(event)
+            verdict, compared = self._examine(session_id, event)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return self._fault()
-        if verdict.detector is not None or type(event) is Compaction:
-            self._tell(session_id, verdict, event)
+        self._telling.answered(session_id, event, verdict, compared)
         return verdict
 
     def _fault(self) -> Verdict:
         """The failure policy, the only one: called while an exception is handled."""
         if self._on_error == "raise":
             raise  # noqa: PLE0704 - the exception that is being handled
-        log.logger.exception("fault in the guard: the call is let through")
+        if not isinstance(sys.exception(), StoreError):  # the log tells of those once, not each time
+            log.logger.exception("fault in the guard: the call is let through")
         return ALLOW
 
     def _examine(self, session_id: str | None, event: Event) -> tuple[Verdict, bytes | None]:
@@ -290,41 +331,11 @@ class LoopGuard(Verbs):
             state.compared = None
             return state.apply(event), state.compared
 
-    def _state(self, session_id: str | None, event: Event) -> RunState:
+    def _state(self, session_id: str | None, event: Event) -> RunState | SharedRun:
         runs = self._runs
         if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
             runs.move((session_id, event.continues), (session_id, event.run_id))
         return runs.get((session_id, event.run_id))
-
-    def _tell(self, session_id: str | None, verdict: Verdict, event: Event) -> None:
-        """Log what was found and tell the listeners; an ended run is told of once."""
-        if type(event) is Compaction and self.settings.enabled is not False:
-            log.armed(self.settings.post_compaction_window)
-        if verdict.detector is None or (verdict.action == "abort" and not verdict.announce):
-            return
-        if (
-            self.settings.enabled is not None
-            or verdict.would is None
-            or self._is_new(session_id, verdict, event)
-        ):
-            log.found(verdict, event)
-        for listener in self._listeners:
-            try:
-                listener(verdict, event)
-            except Exception:
-                if self._on_error == "raise":
-                    raise
-                log.logger.exception("fault in a listener")
-
-    def _is_new(self, session_id: str | None, verdict: Verdict, event: Event) -> bool:
-        """With `enabled` unset nothing acts, and each loop is logged once (SPEC section 8)."""
-        loop = session_id, event.run_id, verdict.key
-        if loop in self._logged:
-            return False
-        self._logged[loop] = None
-        if len(self._logged) > _LOGGED:
-            del self._logged[next(iter(self._logged))]
-        return True
 
 
 class GuardSession(Verbs):
@@ -364,9 +375,14 @@ def _settings(config: Any, agent_id: str | None, mode: Mode | None) -> Settings:
     return settings
 
 
+def _lock_of(runs: Runs | SharedRuns) -> AbstractContextManager[object]:
+    """Runs in a store need no lock, and nobody should wait for another one's answer from it."""
+    return threading.Lock() if isinstance(runs, Runs) else nullcontext()
+
+
 def _after_fork() -> None:
     for guard in list(_guards):
-        guard._lock = threading.Lock()  # noqa: SLF001 - one module
+        guard._lock = _lock_of(guard._runs)  # noqa: SLF001 - one module
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import time
 from contextvars import ContextVar
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopwarden.errors import LoopAborted
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 current_run: Final[ContextVar[str | None]] = ContextVar("loopwarden_run", default=None)
 """The run that calls of guarded functions belong to."""
 
-_numbers = itertools.count(1)
 _UNKNOWN: Final = inspect.Signature(
     [
         inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
@@ -70,10 +69,10 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
     own = _owner(function, by_name)
 
     def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str | None, Verdict]:
-        call_id = f"call-{next(_numbers)}"
+        call_id = f"call-{token_hex(8)}"  # unlike those of other processes that share the run
         run_id = current_run.get()
         arguments = _arguments(by_name, own, args, kwargs)
-        verdict = guard.before(tool, arguments, call_id=call_id, run_id=run_id, at=time.monotonic())
+        verdict = guard.before(tool, arguments, call_id=call_id, run_id=run_id, at=time.time())
         _leave(verdict)
         return call_id, run_id, verdict
 

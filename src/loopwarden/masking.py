@@ -1,4 +1,4 @@
-r"""What a report or a record may show of text that came from outside: short, without secrets, harmless on a screen.
+r"""What may be shown of text that came from outside: short, without secrets, harmless on a screen.
 
 Results are never shown. Names and arguments are: control characters, terminal escapes and characters
 that turn the direction of writing are written out (`\u{1b}`), values under telling names and text that

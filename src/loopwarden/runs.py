@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import orjson
-
 from loopwarden.core.profile import ToolUses
 from loopwarden.core.run_state import RunState
-from loopwarden.core.snapshot import dump, load
-from loopwarden.errors import StoreError
+from loopwarden.core.snapshot import pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +80,7 @@ class Runs:
     def save(self, key: Key) -> bytes | None:
         """A run's state as JSON; `None` for one that is not known."""
         state = self._states.get(key)
-        return orjson.dumps(dump(state)) if state is not None else None
+        return pack(state) if state is not None else None
 
     def restore(self, key: Key, saved: bytes) -> None:
         """Go on from a saved state.
@@ -91,11 +88,7 @@ class Runs:
         Raises:
             StoreError: It is damaged, or of another version; the run stays as it was.
         """
-        try:
-            data = orjson.loads(saved)
-        except orjson.JSONDecodeError as error:
-            raise StoreError(f"a saved run is damaged: {error}") from error
-        self._put(key, load(data, self._settings, self._uses))
+        self._put(key, unpack(saved, self._settings, self._uses))
 
     def _put(self, key: Key, state: RunState) -> None:
         states = self._states

@@ -93,7 +93,7 @@ def test_every_cut_of_a_saved_run_is_told() -> None:
     assert saved is not None
     data = orjson.loads(saved)
     for place in range(len(data["objects"])):
-        for field in data["objects"][place][1]:
+        for field in range(len(data["objects"][place][1])):
             cut = orjson.loads(saved)
             del cut["objects"][place][1][field]
             with pytest.raises(StoreError):

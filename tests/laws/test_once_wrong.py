@@ -23,6 +23,7 @@ def step(tool: str, result: int = SAME, argument: int = 0, **more: Any) -> Step:
 
 
 LOOK, RUN, SAVE, WAIT, POLL = step("look"), step("run"), step("save"), step("wait"), step("poll")
+FAIL = step("save", DENIED)
 TOGETHER = step("look", together=True)
 
 ALONE = Detectors(generic_repeat=False, ping_pong=False, repeated_failure=False, unknown_tool_churn=False)
@@ -56,6 +57,10 @@ STREAMS: dict[str, tuple[Mapping[str, Any], list[Step]]] = {
     "a failing row longer than the window": (
         {"history_size": 4, "detectors": ALONE},
         [step(("look", "run")[n % 2], DENIED, n % 3) for n in range(12)],
+    ),
+    "a write that failed before, succeeded, and was rolled back": (
+        {"warning_threshold": 1, "critical_threshold": 2},
+        [*[FAIL] * 3, SAVE, Step(what="retract", run=1), *[FAIL] * 4, SAVE, *[FAIL] * 4],
     ),
     "a longer round that ends in a shorter one": (
         {"warning_threshold": 4, "critical_threshold": 5, "detectors": ALONE},

@@ -10,7 +10,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
 
 from loopwarden.scan.html_report import report_html
 from tests.scan.strips import report_of, scan_strip
@@ -19,6 +18,9 @@ from tests.scan.test_html_report import evil_run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect, sync_playwright = playwright.expect, playwright.sync_playwright
 
 CHROMIUM = os.environ.get("LOOPWARDEN_CHROMIUM") or shutil.which("chromium")
 

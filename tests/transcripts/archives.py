@@ -5,8 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 
-import zstandard
-
 
 def zstd_archive(
     members: dict[str, bytes],
@@ -31,6 +29,8 @@ def zstd_archive(
         packed_size: Compressed size of each member.
         offset: Added to the place of each member.
     """
+    import zstandard  # an extra: only the tests that need it ask for it
+
     body = b""
     directory = b""
     for name, data in members.items():

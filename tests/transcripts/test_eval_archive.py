@@ -8,7 +8,6 @@ import zlib
 from typing import TYPE_CHECKING
 
 import pytest
-import zstandard
 
 from loopwarden.errors import MissingExtraError, TranscriptError
 from loopwarden.transcripts import eval_archive
@@ -18,6 +17,8 @@ from tests.transcripts.archives import zstd_archive
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+zstandard = pytest.importorskip("zstandard", reason="the extra zstd is not installed")
 
 MEBIBYTE = 1024 * 1024
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from loopwarden.cli import config, explain, replay, scan, verify
+from loopwarden.cli import config, explain, replay, runs, scan, verify
 from loopwarden.cli.options import Group
 from loopwarden.errors import LoopwardenError
 
@@ -61,6 +61,7 @@ app.command(name="explain")(explain.explain)
 app.command(name="verify")(verify.verify)
 app.command(name="replay")(replay.replay)
 app.add_typer(config.app, name="config")
+app.add_typer(runs.app, name="runs")
 
 
 def _version(wanted: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from loopwarden.config import Config
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION: Final = re.compile(r"(\d{1,6})([smhdw])")
 
 
 class Group(TyperGroup):
@@ -38,3 +43,22 @@ def load(path: Path | None, agent: str | None = None) -> Config:
             f"{agent!r} is not in the configuration ({where}); it lists: {known}", param_hint="--agent"
         )
     return config
+
+
+def since_time(text: str | None, now: float) -> float | None:
+    """Seconds since the epoch for `7d`, `12h` or a date; `None` stays `None`.
+
+    Raises:
+        typer.BadParameter: It is none of these.
+    """
+    if text is None:
+        return None
+    length = _DURATION.fullmatch(text.strip().lower())
+    if length is not None:
+        return now - int(length[1]) * _UNITS[length[2]]
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        message = f"{text!r}: give a length as 30m, 12h, 7d, 2w, or a date as 2026-07-01"
+        raise typer.BadParameter(message, param_hint="--since") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from loopwarden.cli.options import load
+from loopwarden.cli.options import load, since_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,24 +39,9 @@ _LONGEST_COMMAND = 100
 _PIPED_WIDTH = 400
 """Columns where there is no screen: paths stay in one piece for other programs."""
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"(\d{1,6})([smhdw])")
 
-
-def _since(text: str | None, now: float) -> float | None:
-    """Seconds since the epoch for `7d`, `12h` or a date; `None` stays `None`."""
-    if text is None:
-        return None
-    length = _DURATION.fullmatch(text.strip().lower())
-    if length is not None:
-        return now - int(length[1]) * _UNITS[length[2]]
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        message = f"{text!r}: give a length as 30m, 12h, 7d, 2w, or a date as 2026-07-01"
-        raise typer.BadParameter(message, param_hint="--since") from None
-
+_UNBROKEN: Final = 10_000
+"""Columns where nobody looks: in a file or a pipe a line is a line."""
 
 def scan(
     paths: Annotated[
@@ -143,7 +127,7 @@ def scan(
                                  param_hint="--follow")  # fmt: skip
     if html is not None and not html.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {html.parent}", param_hint="--html")
-    options = ScanOptions(config=load(config, agent), agent_id=agent, since=_since(since, time.time()))
+    options = ScanOptions(config=load(config, agent), agent_id=agent, since=since_time(since, time.time()))
     if follow:
         _follow(paths, file_format, options)
         return
@@ -189,6 +173,8 @@ def _console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=_UNBROKEN)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPED_WIDTH
     return console

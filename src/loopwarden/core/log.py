@@ -325,6 +325,14 @@ class Log:
                 entry.outcome = self.marked.get(entry.position) or Observed(fingerprint, 0, None, None)
             yield entry
 
+    def find_known(self) -> None:
+        """Find the calls that came only once again, where `known` holds only the others."""
+        known = self.known
+        first = max(self.base, self.end - self._depth)
+        for position, signature in enumerate(self.signatures[first - self.base :], first):
+            if signature not in known:
+                known[signature] = position
+
     def _narrow(self) -> None:
         """The first call of the window leaves it."""
         position = self.start

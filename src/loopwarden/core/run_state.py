@@ -126,6 +126,8 @@ class RunState:
             return self.aborted
         if type(call_id) is not str:
             call_id = str(call_id)  # a host may count its calls
+        if turn_id is not None and type(turn_id) is not str:
+            turn_id = str(turn_id)  # or its replies
         known = self._open.get(call_id)
         if known is not None:
             return known[1]
@@ -353,11 +355,18 @@ class RunState:
         if positions:
             others = [entry for entry, _ in self._open.values() if entry.position != NEVER]
             self._evidence.without(positions, others)
-        for name in undone:
-            if self._evidence.log.newest(name) == NEVER and all(
-                one.signature != name for one in self._present
-            ):
-                self._writes.pop(name, None)
+        for name in undone.intersection(self._writes):
+            if not self._succeeded(name):
+                del self._writes[name]
+
+    def _succeeded(self, name: bytes) -> bool:
+        """Whether a call with this signature that is still kept succeeded."""
+        log = self._evidence.log
+        outcomes = [
+            outcome for one, outcome in zip(log.signatures, log.outcomes, strict=True) if one == name
+        ]
+        outcomes += [one.shared for one in self._present if one.signature == name]
+        return any(outcome is not None and not outcome[-1] & FAILED for outcome in outcomes)
 
 
 _FIRST: Final[tuple[None, int]] = (None, 0)

@@ -1,0 +1,302 @@
+"""LangGraph: the guard around the tool calls of a `ToolNode`.
+
+    guarded = GuardedToolCalls(LoopGuard({"enabled": True}))
+    node = ToolNode(
+        tools,
+        wrap_tool_call=guarded.wrap_tool_call,
+        awrap_tool_call=guarded.awrap_tool_call,
+        handle_tool_errors=True,
+    )
+
+An aborted run raises `GraphLoopAborted`, whatever `handle_tool_errors` says; `except LoopAborted` catches it.
+For LangChain's agents see `loopwarden.adapters.langchain`, which builds on this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from loopwarden.adapters import Abilities
+from loopwarden.errors import LoopAborted, MissingExtraError
+from loopwarden.guarded import current_run
+
+try:
+    from langchain_core.messages import ToolMessage
+    from langgraph.errors import GraphBubbleUp
+except ImportError as error:
+    raise MissingExtraError("langgraph", "langgraph") from error
+
+from loopwarden.adapters.langgraph_state import (
+    answers,
+    mark_of,
+    messages_of,
+    noted,
+    own_ids,
+    plain,
+    replaced,
+    turn_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+
+    from loopwarden.adapters.langgraph_state import Mark
+    from loopwarden.events import Verdict
+    from loopwarden.guard import LoopGuard, Verbs
+
+ABILITIES = Abilities(
+    host="LangGraph (ToolNode)",
+    package="langgraph>=1.2",
+    warns="result",
+    aborts="raises",
+    unknown_tools="call",
+    compaction="inferred",
+    call_ids=True,
+    run_ids=True,
+    turns=True,
+)
+
+RUN_KEY: Final = "loopwarden_run"
+"""Where the agent's state names its run, if the middleware put it there."""
+
+_MAX_KEYS: Final = 20_000
+"""Names of runs that are kept: at most two a run."""
+
+_numbers = itertools.count(1)
+
+Key: TypeAlias = "str | tuple[str | None, str, str | None]"
+"""Names a run: as the state does, else thread, place in the graph, and its id or that of a message."""
+
+
+class GraphLoopAborted(GraphBubbleUp, LoopAborted):
+    """The guard ended the run. LangGraph lets it through where it would turn an error into a message."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is kept of a run; nothing of arguments or results."""
+
+    name: str | None
+    mark: Mark
+    length: int
+    turn: str | None = None
+    newest: Key | None = None
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """A call that was asked for: the run it belongs to, and what the guard said."""
+
+    verbs: Verbs
+    run: _Run
+    call_id: str
+    verdict: Verdict
+    again: bool
+
+
+class GuardedToolCalls:
+    """Asks the guard before a tool runs and tells it what came of it.
+
+    The thread is the session. A run is what `with guard.run()` says, else the `run_id` of the configuration;
+    without either, runs are told apart by the person's newest message. A call that is run again after an
+    interrupt counts once. A new summary in the messages, or a history that became shorter, is a compaction.
+
+    Args:
+        guard: The guard.
+    """
+
+    def __init__(self, guard: LoopGuard) -> None:
+        self._guard = guard
+        self._runs: OrderedDict[Key, _Run] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def wrap_tool_call(self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+        """For `ToolNode(wrap_tool_call=...)`.
+
+        Raises:
+            GraphLoopAborted: The guard ended the run.
+        """
+        call = self._asked(request)
+        if call.verdict.action == "block":
+            return _refusal(request, call.verdict)
+        try:
+            result = execute(request)
+        except GraphBubbleUp:  # an interrupt: the call is open until it is taken up again
+            raise
+        except Exception as error:
+            self._ended(call, error=error)
+            raise
+        except BaseException:  # cancelled: as if it had not been asked for
+            self._dropped(call)
+            raise
+        return self._answered(call, request, result)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """For `ToolNode(awrap_tool_call=...)`.
+
+        Raises:
+            GraphLoopAborted: The guard ended the run.
+        """
+        call = self._asked(request)
+        if call.verdict.action == "block":
+            return _refusal(request, call.verdict)
+        try:
+            result = await execute(request)
+        except GraphBubbleUp:  # an interrupt: the call is open until it is taken up again
+            raise
+        except Exception as error:
+            self._ended(call, error=error)
+            raise
+        except BaseException:  # cancelled: as if it had not been asked for
+            self._dropped(call)
+            raise
+        return self._answered(call, request, result)
+
+    def begin(self, state: Any, key: str, run_id: str) -> None:
+        """A run begins that its state names `key`; a summary in its history is no compaction of this run.
+
+        Args:
+            state: The state at the beginning.
+            key: What stands under `RUN_KEY` in the state from now on.
+            run_id: The run's id for the guard.
+        """
+        messages = messages_of(state)
+        with self._lock:
+            self._keep(key, _Run(run_id, mark_of(state, messages), len(messages)))
+
+    def look(self, state: Any, runtime: Any) -> None:
+        """Before the model is asked: was the history compacted?
+
+        Raises:
+            GraphLoopAborted: The guard ended the run: compactions follow each other without any work.
+        """
+        with self._lock:
+            self._seen(state, runtime)
+
+    def _asked(self, request: ToolCallRequest) -> _Call:
+        asked = request.tool_call
+        call_id = asked["id"] or f"call-{next(_numbers)}"
+        turn = turn_of(messages_of(request.state), call_id)
+        with self._lock:
+            verbs, run = self._seen(request.state, request.runtime)
+            if turn is None or run.turn != turn:
+                run.turn = turn
+                run.verdicts.clear()
+                run.ended.clear()
+            verdict = run.verdicts.get(call_id)
+            again = verdict is not None
+            if verdict is None:
+                verdict = verbs.before(
+                    asked["name"],
+                    asked["args"],
+                    call_id=call_id,
+                    run_id=run.name,
+                    turn_id=turn,
+                    at=time.monotonic(),
+                )
+                run.verdicts[call_id] = verdict
+            again = again and call_id in run.ended
+        _leave(verdict)
+        return _Call(verbs=verbs, run=run, call_id=call_id, verdict=verdict, again=again)
+
+    def _seen(self, state: Any, runtime: Any) -> tuple[Verbs, _Run]:
+        """The run and who is told of it; a compaction since it was seen last is told."""
+        info = getattr(runtime, "execution_info", None)
+        thread = getattr(info, "thread_id", None)
+        verbs: Verbs = self._guard.session(thread) if thread is not None else self._guard
+        messages = messages_of(state)
+        mark, length = mark_of(state, messages), len(messages)
+        run, compacted = self._found(state, info, thread, messages, mark)
+        compacted = compacted or mark != run.mark or length < run.length
+        run.mark, run.length = mark, length
+        if compacted:
+            _leave(verbs.compacted(run_id=run.name, at=time.monotonic()))
+        return verbs, run
+
+    def _found(
+        self, state: Any, info: Any, thread: str | None, messages: list[Any], mark: Mark
+    ) -> tuple[_Run, bool]:
+        """The run, and whether it goes on although the message that it began with is gone."""
+        named: str | None = state.get(RUN_KEY) if isinstance(state, Mapping) else None
+        if named is not None:
+            return self._runs.get(named) or self._keep(named, _Run(named, mark, len(messages))), False
+        place = getattr(info, "checkpoint_ns", "").rpartition("|")[0]
+        given = current_run.get() or getattr(info, "run_id", None)
+        ids = [given] if given is not None else own_ids(messages)
+        keys: list[Key] = [(thread, place, own) for own in ids]
+        run = next((self._runs[key] for key in keys if key in self._runs), None)
+        gone = run is not None and keys[-1] not in self._runs
+        if run is None:
+            name = f"{place}/{ids[-1]}" if place else ids[-1]
+            run = _Run(name, mark, len(messages))
+        self._keep(keys[-1], run)
+        if keys[0] not in (keys[-1], run.newest):
+            if run.newest is not None:
+                self._runs.pop(run.newest, None)
+            run.newest = keys[0]
+            self._keep(keys[0], run)
+        return run, gone
+
+    def _keep(self, key: Key, run: _Run) -> _Run:
+        self._runs[key] = run
+        self._runs.move_to_end(key)
+        if len(self._runs) > _MAX_KEYS:
+            self._runs.popitem(last=False)
+        return run
+
+    def _answered(self, call: _Call, request: ToolCallRequest, result: Any) -> Any:
+        """The result for the model, after the guard was told of it."""
+        answer = next(answers(result, call.call_id), None)
+        if answer is None:
+            self._ended(call, result=getattr(result, "update", None))
+            return result
+        if answer.status == "error":
+            missing = request.tool_call["name"] if request.tool is None else None
+            self._ended(call, error=answer.text, unknown_tool=missing)
+        else:
+            self._ended(call, result=plain(answer.content))
+        verdict = call.verdict
+        if verdict.action != "warn" or not verdict.announce or verdict.message is None:
+            return result
+        content = noted(answer.content, verdict.message)
+        return replaced(result, answer, answer.model_copy(update={"content": content}))
+
+    def _ended(self, call: _Call, **outcome: Any) -> None:
+        if call.again:
+            return
+        with self._lock:
+            if call.run.verdicts.get(call.call_id) is call.verdict:
+                call.run.ended.add(call.call_id)
+        _leave(call.verbs.after(call.call_id, run_id=call.run.name, at=time.monotonic(), **outcome))
+
+    def _dropped(self, call: _Call) -> None:
+        if call.again:
+            return
+        with self._lock:
+            if call.run.verdicts.get(call.call_id) is call.verdict:
+                del call.run.verdicts[call.call_id]
+        call.verbs.retract([call.call_id], run_id=call.run.name)
+
+
+def _leave(verdict: Verdict) -> None:
+    if verdict.action == "abort":
+        raise GraphLoopAborted(verdict)
+
+
+def _refusal(request: ToolCallRequest, verdict: Verdict) -> ToolMessage:
+    asked = request.tool_call
+    return ToolMessage(
+        content=verdict.message or "", tool_call_id=asked["id"], name=asked["name"], status="error"
+    )

@@ -1,0 +1,116 @@
+"""LangGraph's states, messages and results of tools: what the adapter reads in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from loopwarden.adapters import with_note
+from loopwarden.errors import MissingExtraError
+
+try:
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+    from langgraph.types import Command
+except ImportError as error:
+    raise MissingExtraError("langgraph", "langgraph") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Mark: TypeAlias = tuple[object, object]
+"""Changes with a compaction: id of the summary's message, and where the history is cut."""
+
+SUMMARY: Final = "summarization"
+"""What LangChain's summariser writes into `lc_source` of the message with its summary."""
+
+DEPTH: Final = 4
+"""Levels below a result at which its message may stand: list, command, update, list of messages."""
+
+
+def messages_of(state: Any) -> list[Any]:
+    """The history: the state is a list of messages, a mapping or a model that has one."""
+    if isinstance(state, Mapping):
+        state = state.get("messages")
+    elif not isinstance(state, list):
+        state = getattr(state, "messages", None)
+    return state if isinstance(state, list) else []
+
+
+def mark_of(state: Any, messages: list[Any]) -> Mark:
+    """What changes with a compaction: LangChain's summary message, the cut of deepagents."""
+    summary = None
+    for message in messages:
+        more = getattr(message, "additional_kwargs", None)
+        if more and more.get("lc_source") == SUMMARY:
+            summary = message.id
+    event = state.get("_summarization_event") if isinstance(state, Mapping) else None
+    return summary, event.get("cutoff_index") if isinstance(event, Mapping) else None
+
+
+def own_ids(messages: list[Any]) -> list[str | None]:
+    """Ids of the messages of this run: the newest replies first, then the message of the person before."""
+    ids: list[str | None] = []
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage) and "lc_source" not in message.additional_kwargs:
+            return [*ids, message.id]
+        if isinstance(message, AIMessage) and message.id is not None:
+            ids.append(message.id)
+    return [*ids, None]
+
+
+def turn_of(messages: list[Any], call_id: str) -> str | None:
+    """Id of the newest reply that asks for the call."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and any(call["id"] == call_id for call in message.tool_calls):
+            found: str | None = message.id
+            return found
+    return None
+
+
+def answers(value: Any, call_id: str, depth: int = DEPTH) -> Iterator[ToolMessage]:
+    """The messages in a tool's result that answer the call."""
+    if isinstance(value, ToolMessage):
+        if value.tool_call_id == call_id:
+            yield value
+    elif depth > 0:
+        if isinstance(value, Command):
+            yield from answers(value.update, call_id, depth - 1)
+        elif isinstance(value, dict | list):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from answers(item, call_id, depth - 1)
+
+
+def replaced(value: Any, old: ToolMessage, new: ToolMessage, depth: int = DEPTH) -> Any:
+    """The result with another message in the place of `old`."""
+    if value is old:
+        return new
+    if depth > 0:
+        if isinstance(value, Command):
+            return replace(value, update=replaced(value.update, old, new, depth - 1))
+        if isinstance(value, dict):
+            return {name: replaced(item, old, new, depth - 1) for name, item in value.items()}
+        if isinstance(value, list):
+            return [replaced(item, old, new, depth - 1) for item in value]
+    return value
+
+
+def plain(content: Any) -> Any:
+    """What the tool said, without the ids that LangChain gives to blocks of content."""
+    if not isinstance(content, list):
+        return content
+    return {
+        "content": [
+            {name: value for name, value in block.items() if name != "id"}
+            if isinstance(block, dict)
+            else {"type": "text", "text": block}
+            for block in content
+        ]
+    }
+
+
+def noted(content: Any, note: str) -> Any:
+    """The content of a message with a warning at its end."""
+    return (
+        with_note(content, note) if isinstance(content, str) else [*content, {"type": "text", "text": note}]
+    )
