@@ -40,9 +40,6 @@ _PIPED_WIDTH = 400
 """Columns where there is no screen: paths stay in one piece for other programs."""
 
 
-_UNBROKEN: Final = 10_000
-"""Columns where nobody looks: in a file or a pipe a line is a line."""
-
 def scan(
     paths: Annotated[
         list[str] | None,
