@@ -41,8 +41,9 @@ def test_everything_that_is_stored_expires(store: RedisStore, server: Server) ->
     store.update("a", put(b"x"))
     store.move("a", "b")
     with server.client() as client:
-        assert {name.decode() for name in client.keys()} == {f"{PREFIX}b", PREFIX.removesuffix(":")}
-        assert all(0 < client.pttl(name) <= 7 * 24 * 3600 * 1000 for name in client.keys())
+        names = set(client.scan_iter())
+        assert names == {f"{PREFIX}b".encode(), PREFIX.removesuffix(":").encode()}
+        assert all(0 < client.pttl(name) <= 7 * 24 * 3600 * 1000 for name in names)
 
 
 def test_keys_of_other_programs_are_left_alone(store: RedisStore, server: Server) -> None:
@@ -67,7 +68,7 @@ def test_bounds_that_were_lowered_hold_with_the_next_key(store: RedisStore, serv
     small.update("new", put(b"x"))
     small.close()
     with server.client() as client:
-        assert len(list(client.keys(f"{PREFIX}*"))) == 3
+        assert len(list(client.scan_iter(f"{PREFIX}*"))) == 3
 
 
 def test_another_program_that_is_faster_is_heeded(store: RedisStore) -> None:
@@ -130,7 +131,7 @@ def test_a_connection_that_is_lost_before_the_write_changes_nothing(
     assert store.read("a") == b"before"
 
 
-def test_an_answer_that_is_lost_counts_once(relay: Relay, server: Server, store: RedisStore) -> None:
+def test_an_answer_that_is_lost_counts_once(relay: Relay, store: RedisStore) -> None:
     """The write was made; it is not made again."""
     behind = RedisStore(relay.url)
     behind.update("a", count)
@@ -150,8 +151,8 @@ def test_a_server_that_does_not_answer_is_waited_for_a_moment_only(server: Serve
     store = RedisStore(server.url, wait_seconds=0.05)
     store.update("a", put(b"x"))
     with server.client() as client:
-        client.client_pause(60_000, all=True)
-        with pytest.raises(StoreError, match="[Tt]ime"):
+        client.client_pause(60_000, all=False)
+        with pytest.raises(StoreError, match=r"[Tt]ime"):
             store.update("a", put(b"y"))
         client.client_unpause()
     store.close()

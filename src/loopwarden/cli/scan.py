@@ -171,8 +171,6 @@ def _console(*, stderr: bool = False) -> Console:
 
     console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=_UNBROKEN)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPED_WIDTH
     return console
 
