@@ -49,6 +49,149 @@ SECRETS: list[tuple[Any, str]] = [
 ]
 
 
+COMMANDS = [
+    "mysql -pSECRET -u root",
+    "mysqldump -u root -pSECRET db > x.sql",
+    "mariadb -pSECRET",
+    "sshpass -pSECRET ssh host",
+    "sshpass -p SECRET ssh host",
+    "sshpass -p 'SECRET' ssh -p 22 host",
+    "redis-cli -a SECRET ping",
+    "redis-cli -h h -aSECRET get k",
+    "curl -u ann:SECRET https://h",
+    "curl -uann:SECRET https://h",
+    "curl --user ann:SECRET h",
+    "curl --user=ann:SECRET h",
+    "curl -su 'ann:SECRET' h",
+    "psql --password SECRET",
+    "tool --password=SECRET",
+    "tool --password='SECRET x'",
+    "PGPASSWORD=SECRET psql -h h",
+    "export DB_PASS=SECRET",
+    "MYSQL_PWD=SECRET mysql",
+    "git clone https://ann:SECRET@h/r.git",
+    "psql postgres://u:SECRET@h/db",
+    "redis://:SECRET@h:6379/0",
+    "curl -H 'Authorization: Bearer SECRET' h",
+    'curl -H "Authorization: Basic SECRET==" h',
+    "curl -H 'Authorization: token SECRET' h",
+    "curl -H Authorization:SECRET h",
+    "curl -H 'X-Api-Key: SECRET' h",
+    "wget --header='PRIVATE-TOKEN: SECRET' h",
+    "wget --http-password=SECRET h",
+    "docker login -u ann -p SECRET",
+    "docker login -u ann -pSECRET reg",
+    "docker run -e DB_PASSWORD=SECRET img",
+    "kubectl create secret generic s --from-literal=password=SECRET",
+    "aws configure set aws_secret_access_key SECRET",
+    "mongosh -u ann -p SECRET",
+    "echo SECRET | sudo -S ls",
+    "mysqladmin -u root -p'SECRET' ping",
+    "openssl enc -k SECRET",
+    "openssl rsa -passin pass:SECRET",
+    "smbclient -U ann%SECRET //h/s",
+    "zip -P SECRET a.zip f",
+    "unzip -P SECRET a.zip",
+    "7z x -pSECRET a.7z",
+    "ldapsearch -D cn=a -w SECRET",
+    "echo '-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----' > k",
+    "curl 'https://h/?api_key=SECRET&x=1'",
+    "curl -b 'session=SECRET' h",
+    'curl -d \'{"password":"SECRET"}\' h',
+    "curl -d 'user=a&password=SECRET' h",
+    "htpasswd -b f ann SECRET",
+    "sqlcmd -S h -U sa -P SECRET",
+    "PASSWORD='SECRET' run",
+    "gpg --passphrase SECRET -d f",
+    "ansible-playbook -e ansible_password=SECRET p.yml",
+    "mysql -h db -u root --password='SECRET'",
+    "mysql -u root -p\"SECRET\" -e 'select 1'",
+    "cd x && mysql -uroot -pSECRET db",
+    "sudo mysql -u root -pSECRET",
+    "/usr/bin/mysql -pSECRET",
+    "curl --proxy-user a:SECRET h",
+    "curl -x http://a:SECRET@p h",
+    "set -a; TOKEN=SECRET; x",
+]
+ORDINARY = [
+    "mkdir -p dir",
+    "ls -la",
+    "grep -p x",
+    "ssh -p 22 host",
+    "cp -p a b",
+    "mysql -u root -p db",
+    "mysql -h localhost -P 3306 -u root -e 'select 1'",
+    "docker run -p 80:80 img",
+    "docker run -u 1000:1000 img",
+    "python -u script.py a:b",
+    "patch -p1 < x.diff",
+    "pytest -p no:cacheprovider",
+    "redis-cli -h h -p 6379 ping",
+    "tar -xpf a",
+    "7z x a.7z",
+    "git log -p --all",
+    "id -u ann",
+    "rsync -a src dst",
+    "curl -X POST https://h/a",
+    "find . -path ./x -prune",
+    "mysqldump --port=3306 --all-databases",
+    "sshpass -f file ssh -p 22 h",
+    "ls basic things",
+    "unzip -p a.zip f",
+    "docker compose -p proj up",
+    "docker login reg",
+    "git commit -m 'rotate token usage'",
+    "cat secrets.txt",
+    "grep -rn password src",
+    "echo 'authorization code flow'",
+    "helm install -f v.yaml",
+    "chown -R user:group d",
+    "docker exec -u root:root c ls",
+    "docker run --user 1000:1000 img",
+    "sort -u names.txt",
+    "make -p | less",
+    "echo done | tee -a log",
+    "7z l a.7z",
+    "zip -r a.zip dir",
+    "openssl x509 -in cert.pem -noout",
+    "gh pr create --body 'text'",
+    "http GET example.com/a",
+    "export PATH=/usr/bin:$PATH",
+    "git config set user.name Ann",
+]
+
+
+@pytest.mark.parametrize("secret", ["s3cr3t-w0rd", "hunter2", "Xy_9.z!Q", "correcthorse"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_with_a_secret(command: str, secret: str) -> None:
+    shown = mask(command.replace("SECRET", secret))
+    assert secret not in shown
+    assert secret[:5] not in shown
+    assert secret[-4:] not in shown
+    assert shown.startswith(command[:2])
+
+
+@pytest.mark.parametrize("command", ORDINARY)
+def test_ordinary_commands_stay_readable(command: str) -> None:
+    assert mask(command) == command
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "around", ["cd x && {}", 'bash -c "{}"', "{}; ls -la", "{} | head -1", "sudo {}", "env\n{}"]
+)
+def test_commands_among_others(command: str, around: str) -> None:
+    assert "hunter2" not in mask(around.format(command.replace("SECRET", "hunter2")))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["mysql -p", "curl -u a:", "'", '"', "set pass", "sshpass -p ", "authorization: ", "pass=", "echo |"],
+)
+def test_masking_takes_time_that_grows_with_the_text(piece: str) -> None:
+    assert len(mask(piece * (4096 // len(piece)))) <= 3 * 4096
+
+
 @pytest.mark.parametrize(("value", "secret"), SECRETS)
 def test_secrets_are_masked(value: Any, secret: str) -> None:
     shown = shorten(value)

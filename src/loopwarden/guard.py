@@ -20,10 +20,11 @@ from loopwarden.core.settings import Mode, Settings
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import current_run, guarded
-from loopwarden.runs import MAX_RUNS, Runs
+from loopwarden.runs import Runs
 from loopwarden.shared_runs import SharedRuns, runs_in
+from loopwarden.stores import IDLE_SECONDS, MAX_RUNS
 from loopwarden.telemetry import log
-from loopwarden.telling import Telling, observer_of
+from loopwarden.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -203,13 +204,15 @@ class LoopGuard(Verbs):
         record: Where the run record goes: `True` for `loopwarden.records.default_path()`, a path (SQLite if
             it ends in `.db`, `.sqlite` or `.sqlite3`, else JSON lines), or a `RunRecorder`.
         on_error: What a fault in the guard does to the agent.
-        max_runs: Runs kept at once.
+        max_runs: Runs kept at once; those that were idle for longest are forgotten first.
+        idle_seconds: Runs that were idle for longer are forgotten. A `Store` has its own bounds.
 
     Raises:
         ConfigError: The configuration is wrong.
         StoreError: The store can't be opened.
         MissingExtraError: The package that the store needs is not installed.
-        ValueError: `mode` or `on_error` is none of its values.
+        ValueError: `mode` or `on_error` is none of its values, or a number is out of range.
+        TypeError: `store` is neither an address nor a store.
     """
 
     def __init__(
@@ -223,6 +226,7 @@ class LoopGuard(Verbs):
         record: Observer | str | os.PathLike[str] | bool | None = None,
         on_error: OnError = "allow",
         max_runs: int = MAX_RUNS,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         for name, value, allowed in (("mode", mode, Mode), ("on_error", on_error, OnError)):
             if value is not None and value not in get_args(allowed):
@@ -230,10 +234,12 @@ class LoopGuard(Verbs):
         self.session_id = None
         self._door = self
         self.settings = _settings(config, agent_id, mode)
-        self._runs = runs_in(store, self.settings, max_runs, strict=on_error == "raise")
-        observer = observer_of(record, agent_id)
-        self._telling = Telling(self.settings, on_verdict, observer, raises=on_error == "raise")
-        self._watched = observer is not None
+        self._runs = runs_in(store, self.settings, max_runs, idle_seconds, strict=on_error == "raise")
+        shared = self._runs.store if isinstance(self._runs, SharedRuns) else None
+        self._telling = Telling(
+            self.settings, on_verdict, record, agent_id=agent_id, store=shared, raises=on_error == "raise"
+        )
+        self._watched = self._telling.observer is not None
         self._on_error = on_error
         self._lock = _lock_of(self._runs)
         self._numbers = itertools.count(1)
@@ -244,7 +250,8 @@ class LoopGuard(Verbs):
         return GuardSession(self, session_id)
 
     def close(self) -> None:
-        """Give back what a shared store holds open; the guard is not used afterwards."""
+        """Give back what a shared store and the record hold open; the guard is not used afterwards."""
+        self._telling.close()
         if isinstance(self._runs, SharedRuns):
             self._runs.close()
 

@@ -11,6 +11,7 @@ import itertools
 import math
 import re
 from collections import Counter
+from functools import partial
 from typing import Final
 
 MASK: Final = "***"
@@ -30,19 +31,44 @@ _WORDS: Final = (
     r"[\w.-]{0,40}?(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|authorization|credential|cookie"
     r"|private[_-]?key|access[_-]?key)[\w.-]{0,20}"
 )
+_SCHEMES: Final = r"bearer|basic|digest|negotiate|token|ntlm|apikey|key|bot|oauth|jwt|hmac|aws4-hmac-sha256"
 _VALUE: Final = r"(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&|)}\]]+)"
 _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"-----BEGIN [A-Z ]{0,40}KEY.*", re.DOTALL), MASK),
     (re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,20}://)[^\s/@\"']+@"), rf"\1{MASK}@"),
-    (re.compile(r"(?i)\b(bearer|basic|digest|negotiate)(\s+)[A-Za-z0-9._~+/=-]{6,}"), rf"\1\2{MASK}"),
+    (re.compile(rf"(?i)([\"']authorization\s*:\s*(?:(?:{_SCHEMES})\s+)?)[^\"'\n]+"), rf"\1{MASK}"),
+    (re.compile(rf"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:{_SCHEMES})\s+)[^\s\"',;]+"), rf"\1{MASK}"),
     (
         re.compile(
-            rf"(?i)(?<![\w.-])({_WORDS}\\?[\"']?\s*(?:=>|[:=])\s*)(?!\s*(?:bearer|basic)\b)\\?{_VALUE}"
+            r"(?i)\b(bearer|basic|digest|negotiate)(\s+)(?=\S*(?-i:[0-9A-Z=+/_-]))[A-Za-z0-9._~+/=-]{6,}"
+        ),
+        rf"\1\2{MASK}",
+    ),
+    (
+        re.compile(rf"(?i)(?<![\w.-])({_WORDS}\\?[\"']?\s*(?:=>|[:=])\s*)(?!\s*(?:{_SCHEMES})\b)\\?{_VALUE}"),
+        rf"\1{MASK}",
+    ),
+    (re.compile(rf"(?i)(?<![\w.-])((?:[\w.-]{{0,40}}[_-])?pass=){_VALUE}"), rf"\1{MASK}"),
+    (
+        re.compile(
+            rf"(?i)(?<![\w.-])((?:--{_WORDS}|--?pass|-(?:password|passwd|passphrase|pwd|secret|token))\s+)"
+            rf"(?!--?[a-z]){_VALUE}"
         ),
         rf"\1{MASK}",
     ),
-    (re.compile(rf"(?i)(?<![\w.-])(--?{_WORDS}\s+){_VALUE}"), rf"\1{MASK}"),
-    (re.compile(r"((?:^|\s)(?:-u|--user)[\s=]+)[^\s:]+:\S+"), rf"\1{MASK}"),
+    (re.compile(rf"(?i)(\bset\s+[^\s-]\S{{0,60}}?{_WORDS}\s+)(?!-){_VALUE}"), rf"\1{MASK}"),
+    (
+        re.compile(r"((?:^|\s)(?:-u|--user)[\s=]+)(?!\d+:\d+(?:\s|$)|(\w+):\2(?:\s|$))[^\s:]+:\S+"),
+        rf"\1{MASK}",
+    ),
+    (re.compile(rf"(\bsshpass\s+(?:-v\s+)?-p\s*){_VALUE}"), rf"\1{MASK}"),
+    (re.compile(rf"(\bhtpasswd\s+-\w*b\w*(?:\s+[^\s-]\S*){{1,2}}\s+){_VALUE}"), rf"\1{MASK}"),
+    (
+        re.compile(
+            rf"(\b(?:echo|printf)\s+(?:-\w+\s+)?){_VALUE}(?=\s*\|[^|;&\n]{{0,80}}\s(?:-\w*S|--(?:password-)?stdin)\b)"
+        ),
+        rf"\1{MASK}",
+    ),
     (re.compile(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}"), MASK),
     (re.compile(r"\bgh[a-z]_[A-Za-z0-9]{8,}|\bgithub_pat_\w{8,}|\bglpat-[\w-]{8,}"), MASK),
     (re.compile(r"\bxox[a-z]-[\w-]{6,}|\bxapp-[\w-]{6,}"), MASK),
@@ -59,6 +85,38 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
         MASK,
     ),
 )
+_REST: Final = r"(?:\"[^\"]*\"?|'[^']*'?|[^|;&\n\"'])*+"
+"""What follows the name of a program up to the end of its command."""
+
+_GIVEN: Final = r"(?=[^\s-])"
+_CLIENTS: Final = tuple(
+    (
+        re.compile(rf"(?<![\w.-])(?:{programs})(?:\.exe)?(?=\s){_REST}"),
+        re.compile(rf"(\s(?:{options})){_VALUE}"),
+    )
+    for programs, options in (
+        (r"mysql\w*|mariadb[\w-]*|mycli|7z[ar]?|(?:un)?rar", rf"-p{_GIVEN}"),
+        (r"redis-cli", r"-a\s*|--pass(?:=|\s+)"),
+        (
+            r"curl|https?|xh",
+            (
+                r"(?:-[a-zA-Z]{0,5}?[uU]\s*|--(?:proxy-)?user(?:=|\s+))(?=[\"']?[^\s:\"'/]*:)"
+                r"|(?:-b\s*|--cookie(?:=|\s+))(?=[\"']?[^\s=\"']+=)"
+            ),
+        ),
+        (
+            r"(?:docker|podman|nerdctl|buildah|skopeo|oras|helm|oc|az|cf)\s+(?:[\w-]+\s+)?login|mongo\w*",
+            rf"-p\s*{_GIVEN}",
+        ),
+        (r"(?:un)?zip|sqlcmd|bcp", rf"-P\s*{_GIVEN}"),
+        (r"ldap\w+", rf"-w\s*{_GIVEN}"),
+        (r"smb\w+|rpcclient|net", r"-U\s*[^\s%]+%"),
+        (r"openssl", r"-[kK]\s+|-pass(?:in|out)?\s+(?:pass:)?"),
+        (r"gh\s+secret\s+set", r"-b\s*|--body(?:=|\s+)"),
+    )
+)
+"""Programs that take a secret as a short option, and what stands before it."""
+
 _LONG: Final = re.compile(r"[A-Za-z0-9+/_=-]{20,}")
 _SEGMENT: Final = re.compile(r"[/_=-]+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -96,9 +154,15 @@ def _code(char: str) -> str:
 
 def mask(text: str) -> str:
     """The text with everything that looks like a credential replaced; linear in the text given."""
+    for program, option in _CLIENTS:
+        text = program.sub(partial(_mask_options, option), text)
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return _LONG.sub(_mask_long, text)
+
+
+def _mask_options(option: re.Pattern[str], command: re.Match[str]) -> str:
+    return option.sub(rf"\1{MASK}", command[0])
 
 
 def shorten(value: object, limit: int = _SHOWN) -> str:

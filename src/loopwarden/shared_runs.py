@@ -36,19 +36,24 @@ _LONGEST_PAUSE: Final = 30.0
 """Seconds that a store is left alone at most."""
 
 
-def runs_in(store: Store | str, settings: Settings, most: int, *, strict: bool) -> Runs | SharedRuns:
+def runs_in(
+    store: Store | str, settings: Settings, most: int, idle_seconds: float, *, strict: bool
+) -> Runs | SharedRuns:
     """The runs in a store or at the address of one; `memory:` is no store but this process.
 
     Raises:
         StoreError: The store can't be opened.
         MissingExtraError: The package that it needs is not installed.
+        TypeError: It is neither.
     """
     if store == "memory:":
-        return Runs(settings, most)
+        return Runs(settings, most, idle_seconds)
     if isinstance(store, str):
         from loopwarden.stores import open_store
 
-        store = open_store(store, max_runs=most)
+        store = open_store(store, max_runs=most, idle_seconds=idle_seconds)
+    if not hasattr(store, "update"):
+        raise TypeError(f"store={store!r}; allowed: memory:, sqlite:PATH, redis://HOST:PORT/DB, or a Store")
     return SharedRuns(settings, store, strict=strict)
 
 
@@ -108,6 +113,11 @@ class SharedRuns:
         self._until = 0.0
         self.newest: SharedRun
         self.newest_key: Key | None = None
+
+    @property
+    def store(self) -> Store:
+        """Where they are."""
+        return self._store
 
     def get(self, key: Key) -> SharedRun:
         """A run; whether it is known turns out with its first event."""

@@ -6,6 +6,7 @@ What they raise is logged and never breaks the agent, unless the guard was asked
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from loopwarden.events import Compaction
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
 
     from loopwarden.core.settings import Settings
     from loopwarden.events import Event, Verdict
+    from loopwarden.records import RunRecorder
+    from loopwarden.stores import Store
 
 Listener: TypeAlias = "Callable[[Verdict, Event], None]"
 """Told of every verdict that found something; what it raises is logged and goes no further."""
 
 _LOGGED: Final = 1024
 """Loops that are remembered as logged."""
+
+_QUIET_SECONDS: Final = 60.0
+"""For so long a fault in the run record is not logged again."""
 
 
 class Observer(Protocol):
@@ -50,39 +56,47 @@ class Observer(Protocol):
         """The host says that a run is over."""
 
 
-def observer_of(
-    record: Observer | str | os.PathLike[str] | bool | None, agent_id: str | None
-) -> Observer | None:
-    """What `LoopGuard(record=...)` means; nothing is opened or made before the first entry."""
-    if record is None or record is False:
-        return None
-    if record is True or isinstance(record, str | os.PathLike):
-        from loopwarden.records import RunRecorder
-
-        return RunRecorder(None if record is True else record, agent=agent_id)
-    return record
-
-
 class Telling:
     """Tells everybody, in order: the run record, the log, the listeners.
 
     Args:
         settings: The guard's settings.
         listeners: Told of what was found.
-        observer: Told of everything; `None`: nobody is.
+        record: As for `LoopGuard`.
+        agent_id: Name of the agent, for a record that is made here.
+        store: Where the guard's runs are if several programs share them, for the same.
         raises: Whether what they raise goes on to the caller.
+
+    Attributes:
+        observer: Told of everything; `None`: nobody is.
     """
 
-    __slots__ = ("_listeners", "_logged", "_raises", "_settings", "observer")
+    __slots__ = ("_listeners", "_logged", "_own", "_quiet_until", "_raises", "_settings", "observer")
 
     def __init__(
-        self, settings: Settings, listeners: Iterable[Listener], observer: Observer | None, *, raises: bool
+        self,
+        settings: Settings,
+        listeners: Iterable[Listener],
+        record: Observer | str | os.PathLike[str] | bool | None,
+        *,
+        agent_id: str | None,
+        store: Store | None,
+        raises: bool,
     ) -> None:
         self._settings = settings
         self._listeners = tuple(listeners)
         self._raises = raises
         self._logged: dict[tuple[str | None, str | None, str | None], None] = {}
-        self.observer = observer
+        self._quiet_until = -_QUIET_SECONDS
+        self._own: RunRecorder | None = None
+        self.observer: Observer | None = None
+        if record is True or isinstance(record, str | os.PathLike):
+            from loopwarden.records import RunRecorder
+
+            path = None if record is True else record
+            self.observer = self._own = RunRecorder(path, agent=agent_id, store=store)
+        elif record is not None and record is not False:
+            self.observer = record
 
     def answered(
         self, session_id: str | None, event: Event, verdict: Verdict, compared: bytes | None
@@ -92,7 +106,7 @@ class Telling:
             try:
                 self.observer.saw(session_id, event, verdict, compared, self._settings)
             except Exception:  # noqa: BLE001 - see `_fault`
-                self._fault("the run record")
+                self._record_fault()
         if verdict.detector is not None or type(event) is Compaction:
             self.found(session_id, event, verdict)
 
@@ -102,7 +116,7 @@ class Telling:
             try:
                 self.observer.forgot(session_id, run_id)
             except Exception:  # noqa: BLE001 - see `_fault`
-                self._fault("the run record")
+                self._record_fault()
 
     def found(self, session_id: str | None, event: Event, verdict: Verdict) -> None:
         """Log what was found and tell the listeners; an ended run is told of once."""
@@ -131,6 +145,21 @@ class Telling:
         if len(self._logged) > _LOGGED:
             del self._logged[next(iter(self._logged))]
         return True
+
+    def close(self) -> None:
+        """End a record that was made here."""
+        if self._own is not None:
+            try:
+                self._own.close()
+            except Exception:  # noqa: BLE001 - see `_fault`
+                self._record_fault()
+
+    def _record_fault(self) -> None:
+        """A disk that is full stays so for a while, and every event would say it."""
+        now = time.monotonic()
+        if self._raises or now >= self._quiet_until:
+            self._quiet_until = now + _QUIET_SECONDS
+            self._fault("the run record (told once a minute)")
 
     def _fault(self, where: str) -> None:
         """Called while an exception is handled."""

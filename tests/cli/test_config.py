@@ -86,3 +86,13 @@ def test_show_as_json(config: Path) -> None:
 
 def test_schema() -> None:
     assert json.loads(RUNNER.invoke(app, ["schema"]).stdout) == json_schema()
+
+
+@pytest.mark.parametrize(
+    "profile", [{"ignoreText": ["("]}, {"ignoreText": ["(a*)*"]}, {"ignoreArguments": ["/~"]}, {"kind": "x"}]
+)
+def test_faults_are_told_in_our_words(config: Path, profile: dict[str, object]) -> None:
+    config.write_text(json.dumps({"toolProfiles": {"exec": profile}}))
+    said = RUNNER.invoke(app, ["check", "--config", str(config)]).stderr
+    assert "toolProfiles.exec." in said
+    assert not any(word in said for word in ("Value error", "Input should", "pydantic"))

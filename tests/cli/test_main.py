@@ -123,6 +123,7 @@ def test_help(command: list[str]) -> None:
     code, out, _ = run(*command, "--help")
     assert code == 0
     assert "Usage" in out
+    assert run(*command, "-h") == (0, out, "")
 
 
 @pytest.mark.parametrize(
@@ -193,3 +194,17 @@ def test_verify_says_what_is_wrong(tmp_path: Path) -> None:
     code, out, _ = run("verify", path)
     assert code == 1
     assert "did you mean 'warningThreshold'" in out
+
+
+def test_verify_says_all_that_is_wrong_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("{}\n" + situation(3) + "\nnone\n[]\n")
+    code, out, err = run("verify", path)
+    assert (code, out) == (2, "")
+    lines = err.splitlines()
+    assert lines[0] == f"loopwarden: {path}: 3 lines are no situations"
+    assert [line.split(":")[0] for line in lines[1:]] == ["  line 1", "  line 3", "  line 4"]
+    path.write_text("{}\n" * 30)
+    lines = run("verify", path)[2].splitlines()
+    assert lines[0].endswith("the first 20 lines are no situations")
+    assert len(lines) == 21

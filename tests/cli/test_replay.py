@@ -37,6 +37,26 @@ def test_replay_gives_a_line_for_each_event(tmp_path: Path) -> None:
     assert run("replay", path, "--config", config, "--mode", "observe")[1].count('"would":"block"') == 5
 
 
+@pytest.mark.parametrize(
+    ("enabled", "mode", "said"),
+    [
+        (None, "enforce", "`enabled` is not set, so repeated calls will not be refused (`would` says which"),
+        (None, "observe", ""),
+        (True, "enforce", ""),
+        (False, "enforce", "switches all detectors off (enabled: false), so nothing will be refused"),
+    ],
+)
+def test_replay_says_if_nothing_will_be_refused(
+    tmp_path: Path, enabled: bool | None, mode: str, said: str
+) -> None:
+    config = tmp_path / "c.json5"
+    config.write_text("{}" if enabled is None else json.dumps({"enabled": enabled}))
+    code, _, err = run("replay", write(tmp_path / "a.jsonl", "ab"), "--config", config, "--mode", mode)
+    assert code == 0
+    assert said in err
+    assert err.count("\n") == bool(said)
+
+
 def test_replay_reads_standard_input() -> None:
     code, out, _ = run("replay", "-", given=lines("ab"))
     assert code == 0
@@ -44,7 +64,7 @@ def test_replay_reads_standard_input() -> None:
 
 
 def test_replay_says_what_is_wrong(tmp_path: Path) -> None:
-    code, out, err = run("replay", tmp_path / "none.jsonl")
+    code, out, err = run("replay", tmp_path / "none.jsonl", "--mode", "observe")
     assert (code, out) == (2, "")
     assert err == f"loopwarden: {tmp_path / 'none.jsonl'}: No such file or directory\n"
 
@@ -52,7 +72,7 @@ def test_replay_says_what_is_wrong(tmp_path: Path) -> None:
 def test_replay_says_what_was_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.events.jsonl"
     path.write_text(lines("ab") + "this is none\n")
-    code, out, err = run("replay", path)
+    code, out, err = run("replay", path, "--mode", "observe")
     assert (code, len(out.splitlines()), err) == (0, 4, "1: lines that are no valid record\n")
 
 

@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -16,9 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from loopwarden.cli.main import app
+from loopwarden.cli.scan import notice_line
+from loopwarden.scan.follow import Notice
 from loopwarden.scan.json_report import report_schema
 from loopwarden.transcripts.locations import known_locations
 from tests.scan.recordings import lines, write
+from tests.scan.strips import scan_strip
 
 RUNNER = CliRunner()
 
@@ -84,7 +88,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 def test_text(critical: Path) -> None:
     code, out, _ = run("scan", critical)
     assert code == 0
-    assert out.startswith("1 file, 1 run, 25 calls\n1 loop (1 critical) in 1 run")
+    assert out.startswith("1 file, 1 run, 25 calls\n1 loop in 1 run")
     assert "hunter2" not in out
 
 
@@ -165,7 +169,7 @@ def test_a_configuration(critical: Path, tmp_path: Path) -> None:
     config.write_text("{ tools: { loopDetection: { warningThreshold: 24, criticalThreshold: 23 } } }")
     code, out, _ = run("scan", critical, "--config", config)
     assert code == 0
-    assert "1 loop in 1 run" in out
+    assert "1 repetition would only have been warned about" in out
     assert "config: " in out
 
 
@@ -229,18 +233,95 @@ def test_without_a_path_the_programs_folders_are_searched(tmp_path: Path) -> Non
     write(tmp_path / "home" / ".codex" / "sessions" / "rollout-1.jsonl", "a" * 12)
     out = run("scan")[1]
     assert "sessions: 1 file\n" in out
-    assert "1 loop in 1 run" in out
+    assert "1 repetition would only have been warned about" in out
 
 
 def test_standard_input() -> None:
     result = RUNNER.invoke(app, ["scan", "-", "--json"], input=lines("a" * 12))
     assert json.loads(result.stdout)["files"][0]["path"] == "(standard input)"
-    assert json.loads(result.stdout)["totals"]["loops"] == 1
+    assert json.loads(result.stdout)["totals"]["repetitions"] == 1
 
 
-def test_a_reader_that_goes_away_is_no_fault(critical: Path) -> None:
-    code = "from loopwarden.cli.main import run; run()"
-    command = f"{sys.executable} -c '{code}' scan {critical} --json | head -c 10"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
-    assert ended.stdout == b'{\n  "versi'
-    assert ended.stderr == b""
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["scan", "--help"],
+        ["scan", "FILES"],
+        ["scan", "FILES", "--json"],
+        ["scan", "FILES", "--fail-on", "critical"],
+        ["scan", "FILES", "--json", "--fail-on", "critical"],
+        ["scan", "--json-schema"],
+        ["scan", "--follow", "FILES"],
+        ["explain", "all"],
+        ["explain", "cycle"],
+        ["replay", "FILE"],
+        ["config", "schema"],
+        ["config", "show"],
+        ["config", "check"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_goes_away_is_no_fault(critical: Path, unknown: Path, arguments: list[str]) -> None:
+    """Whatever is left to say and however the command would have ended."""
+    given = {"FILES": [str(critical), str(unknown)], "FILE": [str(critical)]}
+    words = [word for argument in arguments for word in given.get(argument, [argument])]
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "loopwarden", *words]
+    with subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 141, err
+    assert b"Traceback" not in err
+    assert b"Broken" not in err
+
+
+def test_a_check_that_cannot_fail_is_wrong_use(critical: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(critical.parent)
+    Path("loopwarden.json5").write_text("{ enabled: false }")
+    code, out, err = run("scan", critical, "--fail-on", "warning")
+    assert (code, out) == (2, "")
+    words = " ".join(err.split())
+    assert "cannot fail: loopwarden.json5 switches all detectors off (enabled: false)" in words
+    code, out, _ = run("scan", critical)
+    assert code == 0
+    assert out.startswith("The configuration switches all detectors off (enabled: false)\n1 file")
+    assert json.loads(run("scan", critical, "--json")[1])["switchedOff"] is True
+
+
+def test_a_line_of_follow_names_the_file_once() -> None:
+    run = scan_strip("a" * 9)
+    for title, path, said in (
+        ("/there/a.json", "/there/a.json", "call 9 in /there/a.json"),
+        ("1a2b", "/there/rollout-1a2b.jsonl", "call 9 in /there/rollout-1a2b.jsonl"),
+        ("fix it", "/there/a.json", "call 9 of fix it in /there/a.json"),
+    ):
+        notice = Notice(file=path, run=replace(run, title=title), loop=run.loops[0], stage="begins")
+        line = notice_line(notice).plain
+        assert line.endswith(said)
+        assert " critical generic_repeat begins: one call, 9 times: look(" in line
+
+
+def test_follow_needs_something_to_follow(tmp_path: Path) -> None:
+    code, _, err = run("scan", "--follow", tmp_path / "none.jsonl")
+    assert code == 2
+    assert "none.jsonl: no such file or folder" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("name", ["codex", "openai-chat", "hermes", "inspect-ai", "atif", "claude-code"])
+def test_a_file_of_another_format_than_named(critical: Path, name: str) -> None:
+    code, out, _ = run("scan", critical, "--format", name)
+    assert code == 3
+    assert f"  {critical}: not a {name} file" in out
+
+
+def test_since_says_what_it_left_out(critical: Path) -> None:
+    out = run("scan", critical, "--since", "2099-01-01")[1]
+    assert "1 file holds only older runs." in out
+    os.utime(critical, (1_900_000_000, 1_900_000_000))
+    assert "1 file holds only older runs." in run("scan", critical, "--since", "2029-01-01")[1]
+    assert (
+        json.loads(run("scan", critical, "--since", "2099-01-01", "--json")[1])["totals"]["filesOnlyOlder"]
+        == 1
+    )

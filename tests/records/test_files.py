@@ -14,6 +14,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loopwarden import LoopGuard, StoreError
 from loopwarden.records import Entry, RunRecorder, read, summaries
@@ -126,7 +128,7 @@ def test_a_writer_that_is_killed_leaves_a_record_that_can_be_read_and_gone_on_wi
         assert writer.stdout
         assert writer.stdout.readline() == "ready\n"
         size = 0
-        while size < 200_000:  # it is in the middle of its writing
+        while size < 200_000 and writer.poll() is None:  # it is in the middle of its writing
             size = sum(file.stat().st_size for file in path.parent.iterdir())
         writer.send_signal(signal.SIGKILL)
     before = entries(path)
@@ -180,6 +182,7 @@ def test_what_is_no_entry_is_skipped(tmp_path: Path, between: bytes) -> None:
         {"run": {}},
         {"at": "now"},
         {"at": True},
+        {"at": 1e400},
         {"calls": "many"},
         {"calls": True},
     ],
@@ -187,6 +190,21 @@ def test_what_is_no_entry_is_skipped(tmp_path: Path, between: bytes) -> None:
 def test_an_entry_is_what_it_says_or_none(change: dict[str, Any]) -> None:
     assert from_json(json.dumps(entry(1).as_dict())) == entry(1)
     assert from_json(json.dumps(entry(1).as_dict() | change)) is None
+
+
+@given(
+    st.binary()
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+        max_leaves=10,
+    ).map(lambda value: json.dumps(entry(1).as_dict() | {"at": value, "more": value, "run": value}).encode())
+)
+def test_any_line_is_an_entry_that_can_be_written_again_or_none(line: bytes) -> None:
+    found = from_json(line)
+    if found is not None:
+        assert from_json(found.to_json()) == found
+        json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_entries_from_elsewhere_are_cleaned() -> None:

@@ -244,8 +244,8 @@ def test_hostile_names_stay_names(path: Path, name: str) -> None:
 
 def test_ids_and_times_of_odd_types_are_taken(path: Path) -> None:
     guard: Any = recording(path)
-    for number in range(4):
-        guard.before("read", {}, call_id=number, run_id=7, at=float("inf"))
+    for number, at in enumerate([float("inf"), 10**400, "noon", float("nan")]):
+        guard.before("read", {}, call_id=number, run_id=7, at=at)
     found = entries(path)[-1]
     assert (found.kind, found.run, found.details["call_id"], found.at) == ("detection", "7", "3", None)
 
@@ -304,10 +304,25 @@ def test_programs_that_share_a_store_count_on(path: Path) -> None:
     assert (run.calls, run.next_calls, run.rereads) == (8, 5, 3)
 
 
+def test_guards_that_share_a_store_record_one_run(path: Path) -> None:
+    store = f"sqlite:{path.parent / 'state.db'}"
+    for number, letter in enumerate("abc|aeb"):
+        guard = LoopGuard(SMALL, on_error="raise", store=store, record=path)
+        agent(guard, letter, start=number)
+        guard.close()
+    guard = LoopGuard(SMALL, on_error="raise", store=store, record=path)
+    guard.forget(run_id="r")
+    guard.close()
+    assert kinds(path) == ["begun", "compaction", "rereads", "ended"]
+    (run,) = summaries(entries(path))
+    assert (run.calls, run.next_calls, run.rereads) == (6, 3, 2)
+    assert SECRET.encode() not in files(path.parent)
+
+
 @pytest.mark.parametrize("damaged", [b"", b"{}", b"[]", b'{"version": 2}', b"null"])
 def test_damaged_sums_are_a_fault_that_is_told(path: Path, damaged: bytes) -> None:
     store = MemoryStore()
-    store.update('record[null, "r"]', lambda _: (damaged, None))
+    store.update('record:[null,"r"]', lambda _: (damaged, None))
     guard = LoopGuard(SMALL, record=RunRecorder(path, store=store))
     assert guard.before("read", {}, call_id="c", run_id="r").action == "allow"
 

@@ -74,7 +74,7 @@ def shown(page: Any) -> int:
 def test_filters_search_and_order(visit: Callable[..., Any]) -> None:
     page = visit()
     assert shown(page) == 4
-    assert page.locator("#shown").inner_text() == "4 of 4 runs with loops"
+    assert page.locator("#shown").inner_text() == "4 of 4 runs with loops or repetitions"
     page.select_option("#level", "warning")
     assert shown(page) == 1
     page.select_option("#level", "")
@@ -82,11 +82,11 @@ def test_filters_search_and_order(visit: Callable[..., Any]) -> None:
     assert shown(page) == 1
     page.select_option("#detector", "")
     page.fill("#search", 'LOOK q: "a"')
-    expect(page.locator("#shown")).to_have_text("3 of 4 runs with loops")
+    expect(page.locator("#shown")).to_have_text("3 of 4 runs with loops or repetitions")
     page.fill("#search", "nothing like it")
-    expect(page.locator("#shown")).to_have_text("0 of 4 runs with loops")
+    expect(page.locator("#shown")).to_have_text("0 of 4 runs with loops or repetitions")
     page.fill("#search", "")
-    expect(page.locator("#shown")).to_have_text("4 of 4 runs with loops")
+    expect(page.locator("#shown")).to_have_text("4 of 4 runs with loops or repetitions")
     page.select_option("#order", "calls")
     calls = page.eval_on_selector_all("details.run", "runs => runs.map((run) => Number(run.dataset.calls))")
     assert calls == sorted(calls, reverse=True)
@@ -157,4 +157,4 @@ def test_hostile_names_run_nothing(visit: Callable[..., Any]) -> None:
     page = visit()
     names = page.locator("details.run .name").all_inner_texts()
     assert any("</script><script>alert(1)</script>" in name for name in names)
-    assert page.title().startswith("loopwarden: 4 loops")
+    assert page.title().startswith("loopwarden: 3 loops in 3 runs")

@@ -21,6 +21,7 @@ from tests.scan.strips import report_of, scan_items, scan_strip
 
 if TYPE_CHECKING:
     from loopwarden.scan.summary import Run
+    from loopwarden.transcripts.model import Item
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"' ]]> <!-- {{x}} \u202e\x1b[31m"
 VOID = {"meta", "br", "input", "link", "img", "path"}
@@ -109,7 +110,7 @@ def test_a_run_says_everything_without_a_script() -> None:
     text = re.sub(r"<[^>]+>", "", report_html(report_of(run)))
     for part in (
         "14 calls, 1 loop, 86 % in loops; after warnings: 8 calls, 40 s, 8.8k tokens",
-        "global_circuit_breaker (also generic_repeat)",
+        "generic_repeat (also global_circuit_breaker)",
         "one call, 12 times; the same results each time",
         "The guard would have warned at call 6, refused call 8, ended the run at call 12",
         "runs.jsonl",
@@ -127,7 +128,7 @@ def test_the_first_run_is_open_and_all_are_there() -> None:
 
 
 def test_thousands_of_runs_are_capped_with_a_note() -> None:
-    loop, fine = scan_strip("aaaa"), scan_strip("abc")
+    loop, fine = scan_strip("aaaaaaaaa"), scan_strip("abc")
     runs = (loop,) * (RUNS_IN_DETAIL + 7) + (fine,) * (RUNS_IN_TABLE + 9)
     text = report_html(report_of(*runs))
     page = Page(text)
@@ -143,6 +144,42 @@ def test_timelines_have_at_most_so_many_marks(size: int) -> None:
     assert sum(length for _, length, _ in picture.pieces) == picture.marks <= WIDTH
     assert picture.step * picture.marks >= size
     assert all(0 <= first < end <= picture.marks for first, end, _ in picture.spans)
+
+
+def test_calls_that_vary_have_a_colour_for_each_tool() -> None:
+    items: list[Item] = [StreamStart(stream="s", title="s")]
+    for number in range(24):
+        tool = "read" if number < 4 else ("edit", "bash")[number % 2]
+        call = ToolCall(tool=tool, arguments={"n": number}, call_id=f"c{number}")
+        error = "fatal: no space left" if number >= 4 else None
+        outcome = Outcome(call_id=call.call_id, result=None if error else f"ok {number}", error=error)
+        items += [Recorded("s", call), Recorded("s", outcome)]
+    (run,) = scan_items(items)
+    (loop,) = run.loops
+    assert (loop.pattern, loop.calls, loop.more_steps) == ("varied", 20, 12)
+    picture = strip(run)
+    colours = [picture.colours[kind] for kind, length, _ in picture.pieces for _ in range(length)]
+    assert colours == ["u"] * 4 + ["s1", "s2"] * 10
+
+
+def test_everything_that_is_drawn_is_in_the_legend() -> None:
+    text = report_html(report_of(scan_strip("xx" + "a" * 12 + "|bcd", seconds=5.0)))
+    legend = text[text.index('class="key"') : text.index("<h2>")]
+    drawn = set(re.findall(r'<path class="(\w+)"', text))
+    assert {name for name in drawn if name[0] not in "sm"} | {"span"} <= set(
+        re.findall(r'<path class="(\w+)"', legend)
+    )
+
+
+def test_tiles_and_titles_tell_loops_and_repetitions_apart() -> None:
+    runs = (scan_strip("a" * 9, tokens=10), scan_strip("P" * 9, tokens=10))
+    text = report_html(report_of(*(replace(run, stream=name) for run, name in zip(runs, "st", strict=True))))
+    assert "<title>loopwarden: 1 loop in 1 run</title>" in text
+    assert "1 repetition with news would only have been warned about: 5 calls, 55 tokens, $0.05" in text
+    for name, value in (("Loops", 1), ("Calls in loops", 9), ("Repetitions", 1), ("Calls repeated", 5)):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in text
+    assert "runs.jsonl s: run s" in text
+    assert "runs.jsonl t: run s" in text
 
 
 def test_calls_of_a_loop_have_colours_of_their_own() -> None:

@@ -58,8 +58,13 @@ def test_any_run_fits(strip: str, seconds: float | None, tokens: int | None) -> 
     document = report_document(report_of(run))
     VALIDATOR.validate(document)
     assert document["totals"]["callsInLoops"] <= document["totals"]["spent"]["calls"] == run.calls
-    assert document["totals"]["waste"]["calls"] <= document["totals"]["callsInLoops"]
+    totals = document["totals"]
+    assert totals["waste"]["calls"] <= totals["callsInLoops"]
+    assert totals["repeated"]["calls"] <= totals["callsInRepetitions"]
+    assert totals["callsInLoops"] + totals["callsInRepetitions"] <= run.calls
+    assert totals["loops"] + totals["repetitions"] == len(run.loops)
     for loop in run.loops:
+        assert loop.repetition is (loop.blocked is None and loop.aborted is None)
         assert loop.first.number <= loop.last.number <= run.calls
         assert loop.after_block is None or loop.after_block.calls <= loop.after_warning.calls
 
@@ -67,5 +72,6 @@ def test_any_run_fits(strip: str, seconds: float | None, tokens: int | None) -> 
 def test_the_worst_comes_first() -> None:
     report = report_of(scan_strip("abcd"), scan_strip("aaaa"), scan_strip("a" * 9))
     document = report_document(report)
-    assert [run["callsInLoops"] for run in document["runs"]] == [9, 4, 0]
-    assert document["totals"]["loops"] == 2
+    assert [run["callsInLoops"] for run in document["runs"]] == [9, 0, 0]
+    assert [run["callsInRepetitions"] for run in document["runs"]] == [0, 4, 0]
+    assert (document["totals"]["loops"], document["totals"]["repetitions"]) == (1, 1)

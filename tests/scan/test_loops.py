@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from loopwarden.events import Outcome, ToolCall
 from loopwarden.scan.html_report import report_html
 from loopwarden.scan.summary import CallRef
-from loopwarden.scan.words import guard_line
+from loopwarden.scan.words import guard_line, spend
 from loopwarden.transcripts.model import Recorded, Spent, StreamStart
 from tests.scan.strips import SMALL, events, report_of, scan_items, scan_strip
 
@@ -31,7 +32,7 @@ def test_members(strip: str, found: tuple[str, str, int, int, int]) -> None:
     run = scan_strip(strip)
     (loop,) = run.loops
     assert (loop.detectors[0], loop.pattern, loop.calls, loop.first.number, loop.last.number) == found
-    assert run.calls_in_loops == loop.calls
+    assert run.calls_in_loops + run.calls_in_repetitions == loop.calls
     assert run.calls == len(strip)
 
 
@@ -52,7 +53,7 @@ def test_where_the_guard_would_have_acted() -> None:
     (loop,) = scan_strip("a" * 12).loops
     places = (loop.warned, loop.blocked, loop.aborted, loop.ended_by)
     assert [place and place.number for place in places] == [4, 6, 10, 10]
-    assert loop.detectors == ("global_circuit_breaker", "generic_repeat")
+    assert loop.detectors == ("generic_repeat", "global_circuit_breaker")
     assert loop.level == "critical"
 
 
@@ -87,7 +88,50 @@ def test_two_loops_are_two() -> None:
     run = scan_strip("aaaaaaaa" + "bcdef" + "gggg")
     assert [loop.level for loop in run.loops] == ["critical", "warning"]
     assert [loop.calls for loop in run.loops] == [8, 4]
-    assert run.calls_in_loops == 12
+    assert (run.calls_in_loops, run.calls_in_repetitions) == (8, 4)
+    assert (run.waste.calls, run.repeated.calls) == (4, 0)
+
+
+def test_work_with_news_costs_no_loop_anything() -> None:
+    poll, stuck = scan_strip("P" * 30, tokens=100), scan_strip("a" * 8, tokens=100)
+    totals = report_of(poll, stuck).totals
+    assert (totals.loops, totals.runs_with_loops, totals.calls_in_loops) == (1, 1, 8)
+    assert (totals.repetitions, totals.with_news, totals.calls_in_repetitions) == (1, 1, 30)
+    assert (totals.waste.calls, totals.waste.input_tokens) == (4, 400)
+    assert (totals.repeated.calls, totals.repeated.input_tokens) == (26, 2600)
+
+
+def test_what_is_in_a_loop_is_not_counted_as_a_repetition_too() -> None:
+    run = scan_strip("AbAbAbAbAbAb" + "a" * 12)
+    indices = run.calls_in_loops + run.calls_in_repetitions
+    assert indices <= run.calls
+    assert run.waste.calls + run.repeated.calls < indices
+
+
+def test_cached_tokens_are_summed_by_the_same_shares() -> None:
+    items = [
+        replace(item, cached_tokens=900) if isinstance(item, Spent) else item
+        for item in events("xy" + "a" * 8, tokens=1000)
+    ]
+    (run,) = scan_items(items)
+    assert (run.spent.cached_tokens, run.waste.cached_tokens) == (9000, 3600)
+    assert spend(run.waste) == "4 calls, 4.4k tokens, 3.6k of them cached, $0.04"
+    assert scan_strip("aaaaaa", tokens=10).spent.cached_tokens is None
+
+
+@pytest.mark.parametrize(
+    ("strip", "config", "told"),
+    [
+        ("abab" * 5, SMALL, "ping_pong"),
+        ("abc" * 14, SMALL, "cycle"),
+        ("a" * 12, SMALL, "generic_repeat"),
+        ("a" * 12, {**SMALL, "detectors": {"genericRepeat": False}}, "global_circuit_breaker"),
+    ],
+)
+def test_the_most_telling_detector_names_the_loop(strip: str, config: dict[str, Any], told: str) -> None:
+    (loop,) = scan_strip(strip, config).loops
+    assert loop.detectors[0] == told
+    assert (loop.threshold == 9) is (told == "global_circuit_breaker")
 
 
 def test_compactions_within_a_loop() -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from loopwarden.scan.summary import FileReport, Report, Run
 from loopwarden.scan.terminal import print_report
+from loopwarden.scan.words import names
 from tests.scan.strips import report_of, scan_strip
 
 
@@ -28,7 +29,7 @@ def test_the_answer_stands_at_the_top() -> None:
     lines = text(report_of(scan_strip("xy" + "a" * 12, seconds=5.0, tokens=1000))).splitlines()
     assert lines[:3] == [
         "1 file, 1 run, 14 calls",
-        "1 loop (1 critical) in 1 run; 12 calls in loops (86 %)",
+        "1 loop in 1 run; 12 calls in loops (86 %)",
         "Spent in loops after the guard would have warned: 8 calls, 40 s, 8.8k tokens, $0.08",
     ]
 
@@ -46,6 +47,55 @@ def test_a_loop_says_everything() -> None:
         "loopwarden scan --html report.html",
     ):
         assert part in found
+
+
+def test_what_is_only_warned_about_has_a_line_of_its_own() -> None:
+    found = text(report_of(scan_strip("P" * 30, tokens=1000), scan_strip("a" * 9, tokens=10)))
+    assert found.splitlines()[1:4] == [
+        "1 loop in 1 run; 9 calls in loops (23 %)",
+        "Spent in loops after the guard would have warned: 5 calls, 55 tokens, $0.05",
+        "1 repetition with news would only have been warned about: 26 calls, 28.6k tokens, $0.26",
+    ]
+    assert "Repetitions, only warned about\n 1 warning generic_repeat: one call, 30 times; results" in found
+    alone = text(report_of(scan_strip("aaaa"), scan_strip("bbbb")))
+    assert "No loops found.\n2 repetitions would only have been warned about: 0 calls\n" in alone
+    assert "explain generic_repeat" in alone
+
+
+def test_runs_of_one_title_are_told_apart() -> None:
+    run = scan_strip("a" * 9)
+    files = [FileReport(path=path, format="events", runs=(run,)) for path in ("a/x.json", "a/y.json")]
+    other = FileReport(path="b/z.json", format="events", runs=(replace(run, title="other"),))
+    assert set(names(Report(files=(*files, other))).values()) == {"x.json: run s", "y.json: run s", "other"}
+    same = [replace(file, path=f"{folder}/x.json") for folder, file in zip("ab", files, strict=True)]
+    twice = replace(files[0], runs=(run, replace(run, stream="t")))
+    assert set(names(Report(files=tuple(same))).values()) == {"a/x.json: run s", "b/x.json: run s"}
+    assert set(names(Report(files=(twice,))).values()) == {"a/x.json s: run s", "a/x.json t: run s"}
+    found = text(Report(files=(*files, other)))
+    assert "x.json: run s" in found
+    assert "y.json: run s" in found
+
+
+def test_one_time_and_more() -> None:
+    run = scan_strip("ab" * 8)
+    (loop,) = run.loops
+    steps = (replace(loop.steps[0], calls=1), *loop.steps[1:])
+    found = text(report_of(replace(run, loops=(replace(loop, steps=steps),))))
+    assert "  1 time\n" in found
+    assert "  8 times\n" in found
+
+
+def test_a_configuration_that_finds_nothing_is_named_first() -> None:
+    report = report_of(scan_strip("abcd"), switched_off=True)
+    assert text(report).startswith(
+        "The configuration switches all detectors off (enabled: false)\n1 file, 1 run"
+    )
+
+
+def test_what_only_holds_older_runs() -> None:
+    old = FileReport(path="a", format="events", older=2)
+    assert "\n3 files hold only older runs.\n" in text(Report(files=(old,), since=9.0, unchanged=2))
+    assert "\n1 file holds only older runs.\n" in text(Report(files=(), since=9.0, unchanged=1))
 
 
 def test_nothing_found() -> None:
@@ -69,7 +119,7 @@ def test_what_could_not_be_read_has_a_line_each() -> None:
 
 
 def test_only_the_worst_are_listed() -> None:
-    report = report_of(*(scan_strip("a" * (4 + n)) for n in range(6)))
+    report = report_of(*(scan_strip("a" * (6 + n)) for n in range(6)))
     found = text(report, top=2)
     assert "Worst 2 of 6 loops" in found
     assert found.count("the guard would have") == 3

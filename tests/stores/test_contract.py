@@ -8,7 +8,6 @@ import pytest
 
 from loopwarden.store_contract import StoreContract
 from loopwarden.stores.memory import MemoryStore
-from loopwarden.stores.redis import PREFIX, RedisStore
 from loopwarden.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -75,12 +74,16 @@ class TestRedis(StoreContract):
             store.close()
 
     def open_store(self, *, idle_seconds: float = 3600.0, max_runs: int = 1000) -> Store:
+        from loopwarden.stores.redis import RedisStore
+
         store = RedisStore(self.url, idle_seconds=idle_seconds, max_runs=max_runs, wait_seconds=60)
         self.stores.append(store)
         return store
 
     def pass_time(self, store: Store, seconds: float) -> None:
         """The server's clock can't be moved, so the ends of its keys are brought nearer."""
+        from loopwarden.stores.redis import PREFIX
+
         del store
         index = PREFIX.removesuffix(":")
         for name, when in self.client.zrange(index, 0, -1, withscores=True):

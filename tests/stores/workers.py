@@ -28,6 +28,10 @@ def patient(address: str) -> Store:
         from loopwarden.stores.sqlite import SqliteStore
 
         return SqliteStore(address.removeprefix("sqlite:"), wait_seconds=100)
+    if address.startswith("redis:"):
+        from loopwarden.stores.redis import RedisStore
+
+        return RedisStore(address, try_seconds=100)
     return open_store(address)
 
 

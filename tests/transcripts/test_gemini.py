@@ -137,7 +137,7 @@ def test_a_chat_in_one_document(data: Any) -> None:
     assert strip(items) == "Suco$"
     assert items[0].stream == "s1"
     assert notes.counts == {"bad_line": 1}
-    assert items[-1] == Spent(stream="s1", input_tokens=14, output_tokens=5, at=1767225602.0)
+    assert items[-1] == Spent(stream="s1", input_tokens=14, output_tokens=5, at=1767225602.0, cached_tokens=1)
 
 
 def test_calls_of_one_reply_share_the_turn() -> None:

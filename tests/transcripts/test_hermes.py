@@ -196,9 +196,9 @@ def test_what_a_session_costs() -> None:
         "ended_at": 9.0,
     }
     items, _ = read(READER, as_lines([session("a", **told)]))
-    assert items[-1] == Spent(stream="a", input_tokens=3, output_tokens=3, cost=0.5, at=9.0)
+    assert items[-1] == Spent(stream="a", input_tokens=3, output_tokens=3, cost=0.5, at=9.0, cached_tokens=2)
     items, _ = read(READER, as_lines([session("a", **told, actual_cost_usd=0.0)]))
-    assert items[-1] == Spent(stream="a", input_tokens=3, output_tokens=3, cost=0.0, at=9.0)
+    assert items[-1] == Spent(stream="a", input_tokens=3, output_tokens=3, cost=0.0, at=9.0, cached_tokens=2)
 
 
 def test_a_call_has_its_row_as_turn() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOKENS = {"input": 10, "output": 2, "reasoning": 3, "cache": {"read": 4, "write": 5}}
-SPENT = Spent(stream="ses_1", input_tokens=19, output_tokens=5, cost=0.25, at=2.0)
+SPENT = Spent(stream="ses_1", input_tokens=19, output_tokens=5, cost=0.25, at=2.0, cached_tokens=4)
 
 
 def tool(call_id: str, name: str = "read", **state: Any) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def test_what_a_session_says() -> None:
     ]
     items, _ = read(READER, as_lines(lines))
     assert items[0] == StreamStart(stream="s", title="Fix", agent="Qwen Code", model="qwen3")
-    assert items[-1] == Spent(stream="s", input_tokens=10, output_tokens=5, at=1767225601.0)
+    assert items[-1] == Spent(stream="s", input_tokens=10, output_tokens=5, at=1767225601.0, cached_tokens=4)
     (call,) = events(items, ToolCall)
     assert (call.call_id, call.turn_id, call.arguments) == ("1", "a", {"path": "1"})
 

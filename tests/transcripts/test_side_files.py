@@ -65,3 +65,37 @@ def test_one_that_is_named_is_answered_for(folder: Path, name: str) -> None:
 def test_others_are_none(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
     assert not is_side_file(Source(tmp_path / name))
+
+
+PROJECT = (
+    "package.json", "package-lock.json", "tsconfig.json", "tsconfig.build.json", "composer.json",
+    "jest.config.json", ".eslintrc.json", ".prettierrc.json", "settings.json", "settings.local.json",
+    "launch.json", ".mcp.json",
+)  # fmt: skip
+FOLDERS = ("node_modules", ".git", ".venv", "__pycache__", "dist", "build")
+
+
+def test_what_every_project_has_is_passed_over(folder: Path) -> None:
+    for name in PROJECT:
+        (folder / name).write_text('{"name": "x"}')
+    for name in FOLDERS:
+        (folder / name).mkdir()
+        (folder / name / "any.json").write_text('{"name": "x"}')
+    (found,) = discover([folder])
+    assert isinstance(found, Candidate)
+    (folder / "any.json").write_text('{"name": "x"}')
+    (left_out,) = (found for found in discover([folder]) if isinstance(found, Skipped))
+    assert (left_out.label, left_out.why) == (str(folder / "any.json"), "unknown_format")
+
+
+def test_a_session_with_such_a_name_is_read(folder: Path) -> None:
+    (folder / "s.jsonl").rename(folder / "settings.json")
+    (found,) = discover([folder])
+    assert isinstance(found, Candidate)
+
+
+@pytest.mark.parametrize("name", PROJECT)
+def test_such_a_file_is_answered_for_if_it_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"name": "x"}')
+    (found,) = discover([tmp_path / name])
+    assert isinstance(found, Skipped)

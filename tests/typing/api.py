@@ -17,6 +17,10 @@ from loopwarden import (
     Verdict,
     load_config,
 )
+from loopwarden.records import Entry, RunRecorder, RunSummary, read, summaries
+from loopwarden.stores import open_store
+from loopwarden.telemetry.otel import OpenTelemetryListener
+from loopwarden.telemetry.prometheus import PrometheusListener
 
 if TYPE_CHECKING:
     from loopwarden.events import Event
@@ -32,7 +36,20 @@ def make() -> LoopGuard:
         assert_type(verdict.detector is None, bool)
         assert_type(event.run_id, str | None)
 
+    LoopGuard(config, store="sqlite:runs.db", max_runs=100, idle_seconds=3600.0).close()
+    LoopGuard(config, store=open_store("memory:"))
+    LoopGuard(config, record="runs.jsonl")
+    LoopGuard(config, record=True)
+    LoopGuard(config, record=RunRecorder("runs.db", agent="a", payloads=True))
+    LoopGuard(config, on_verdict=[OpenTelemetryListener(), PrometheusListener()])
     return LoopGuard(config, agent_id="safe-runner", mode="observe", on_verdict=[listener])
+
+
+def reading() -> None:
+    for entry in read("runs.jsonl"):
+        assert_type(entry, Entry)
+        assert_type(entry.run, str | None)
+    assert_type(summaries(read()), list[RunSummary])
 
 
 def judge(guard: LoopGuard) -> str | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from loopwarden.adapters import Abilities
 from loopwarden.errors import MissingExtraError
+from loopwarden.guarded import current_run
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState
@@ -52,9 +53,9 @@ class LoopGuardState(AgentState[Any]):
 class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     """Watches the tool calls of an agent, sync and async.
 
-    A run's id is the `run_id` of the configuration; sub-agents, and runs without one, get an id of their own.
-    It stands in the state, so that a run that goes on after an interrupt is the same run. The thread is the
-    session.
+    A run's id is what `with guard.run()` says, else the `run_id` of the configuration; sub-agents, and runs
+    without either, get an id of their own. It stands in the state, so that a run that goes on after an
+    interrupt is the same run. The thread is the session.
 
     Args:
         guard: The guard; several agents may share it.
@@ -69,8 +70,8 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
         """A run begins."""
         info = runtime.execution_info
-        given: str | None = getattr(info, "run_id", None)
-        inside = "|" in getattr(info, "checkpoint_ns", "")
+        given: str | None = current_run.get() or getattr(info, "run_id", None)
+        inside = "|" in (getattr(info, "checkpoint_ns", None) or "")
         run_id = given if given is not None and not inside else uuid.uuid4().hex
         self._calls.begin(state, run_id, run_id)
         return {RUN_KEY: run_id}

@@ -34,6 +34,8 @@ except ImportError as error:
 
 from loopwarden.adapters.langgraph_state import (
     answers,
+    extent_of,
+    is_shrunken,
     mark_of,
     messages_of,
     noted,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
-    from loopwarden.adapters.langgraph_state import Mark
+    from loopwarden.adapters.langgraph_state import Extent, Mark
     from loopwarden.events import Verdict
     from loopwarden.guard import LoopGuard, Verbs
 
@@ -86,7 +88,7 @@ class _Run:
 
     name: str | None
     mark: Mark
-    length: int
+    extent: Extent
     turn: str | None = None
     newest: Key | None = None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
@@ -174,7 +176,7 @@ class GuardedToolCalls:
         """
         messages = messages_of(state)
         with self._lock:
-            self._keep(key, _Run(run_id, mark_of(state, messages), len(messages)))
+            self._keep(key, _Run(run_id, mark_of(state, messages), extent_of(messages)))
 
     def look(self, state: Any, runtime: Any) -> None:
         """Before the model is asked: was the history compacted?
@@ -217,10 +219,10 @@ class GuardedToolCalls:
         thread = getattr(info, "thread_id", None)
         verbs: Verbs = self._guard.session(thread) if thread is not None else self._guard
         messages = messages_of(state)
-        mark, length = mark_of(state, messages), len(messages)
+        mark = mark_of(state, messages)
         run, compacted = self._found(state, info, thread, messages, mark)
-        compacted = compacted or mark != run.mark or length < run.length
-        run.mark, run.length = mark, length
+        compacted = compacted or mark != run.mark or is_shrunken(run.extent, messages)
+        run.mark, run.extent = mark, extent_of(messages)
         if compacted:
             _leave(verbs.compacted(run_id=run.name, at=time.monotonic()))
         return verbs, run
@@ -231,8 +233,8 @@ class GuardedToolCalls:
         """The run, and whether it goes on although the message that it began with is gone."""
         named: str | None = state.get(RUN_KEY) if isinstance(state, Mapping) else None
         if named is not None:
-            return self._runs.get(named) or self._keep(named, _Run(named, mark, len(messages))), False
-        place = getattr(info, "checkpoint_ns", "").rpartition("|")[0]
+            return self._runs.get(named) or self._keep(named, _Run(named, mark, extent_of(messages))), False
+        place = (getattr(info, "checkpoint_ns", None) or "").rpartition("|")[0]
         given = current_run.get() or getattr(info, "run_id", None)
         ids = [given] if given is not None else own_ids(messages)
         keys: list[Key] = [(thread, place, own) for own in ids]
@@ -240,7 +242,7 @@ class GuardedToolCalls:
         gone = run is not None and keys[-1] not in self._runs
         if run is None:
             name = f"{place}/{ids[-1]}" if place else ids[-1]
-            run = _Run(name, mark, len(messages))
+            run = _Run(name, mark, extent_of(messages))
         self._keep(keys[-1], run)
         if keys[0] not in (keys[-1], run.newest):
             if run.newest is not None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Mark: TypeAlias = tuple[object, object]
 """Changes with a compaction: id of the summary's message, and where the history is cut."""
 
+Extent: TypeAlias = tuple[int, object, object]
+"""How long a history is, and the ids of its first and last message."""
+
 SUMMARY: Final = "summarization"
 """What LangChain's summariser writes into `lc_source` of the message with its summary."""
 
@@ -48,6 +51,21 @@ def mark_of(state: Any, messages: list[Any]) -> Mark:
     return summary, event.get("cutoff_index") if isinstance(event, Mapping) else None
 
 
+def extent_of(messages: list[Any]) -> Extent:
+    """What `is_shrunken` compares."""
+    if not messages:
+        return 0, None, None
+    return len(messages), getattr(messages[0], "id", None), getattr(messages[-1], "id", None)
+
+
+def is_shrunken(before: Extent, messages: list[Any]) -> bool:
+    """Whether messages are gone, and not only those at the end, as where a run is wound back."""
+    length, first, last = before
+    if len(messages) >= length:
+        return False
+    return extent_of(messages)[1] != first or any(getattr(each, "id", None) == last for each in messages)
+
+
 def own_ids(messages: list[Any]) -> list[str | None]:
     """Ids of the messages of this run: the newest replies first, then the message of the person before."""
     ids: list[str | None] = []
@@ -62,7 +80,7 @@ def own_ids(messages: list[Any]) -> list[str | None]:
 def turn_of(messages: list[Any], call_id: str) -> str | None:
     """Id of the newest reply that asks for the call."""
     for message in reversed(messages):
-        if isinstance(message, AIMessage) and any(call["id"] == call_id for call in message.tool_calls):
+        if isinstance(message, AIMessage) and any(call.get("id") == call_id for call in message.tool_calls):
             found: str | None = message.id
             return found
     return None

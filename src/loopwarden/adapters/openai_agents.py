@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import Abilities, with_note
 from loopwarden.errors import MissingExtraError
+from loopwarden.guarded import current_run
 
 try:
     from agents import (
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
     from loopwarden.guard import LoopGuard, Verbs
 
+__all__ = ["ABILITIES", "AgentLoopAborted", "GuardedRunner", "watch"]
+
 ABILITIES: Final = Abilities(
     host="OpenAI Agents SDK",
     package="openai-agents>=0.24",
@@ -75,7 +78,8 @@ class GuardedRunner:
     """Runs agents as `agents.Runner` does, with every call of a function tool told to the guard.
 
     A session of the host (else its conversation or group id) is a session of the guard. Each run gets
-    an id; a run that goes on from a `RunState` keeps it. Agents as tools are runs of their own.
+    an id, or has that of the block `guard.run()`; one that goes on from a `RunState` keeps it,
+    where this runner began it. Agents as tools are runs of their own.
 
     Calls of unknown tools are seen where the run survives them, which takes
     `RunConfig(tool_not_found_behavior="return_error_to_model")`.
@@ -130,7 +134,7 @@ class GuardedRunner:
         watch(agent)
         run = self._continued(given)
         if run is None:
-            run = Run(self._verbs(options), self._runs)
+            run = Run(self._verbs(options), self._runs, current_run.get())
         managed = ("conversation_id", "previous_response_id", "auto_previous_response_id")
         run.whole = not any(options.get(name) for name in managed)
         options["hooks"] = _Hooks(run, options.get("hooks"))
@@ -244,9 +248,9 @@ def _notes(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
     return ToolGuardrailFunctionOutput.allow()
 
 
-_ASKS: Final = ToolInputGuardrail(_asks, name="loopwarden")
-_TELLS: Final = ToolOutputGuardrail(_tells, name="loopwarden")
-_NOTES: Final = ToolOutputGuardrail(_notes, name="loopwarden")
+_ASKS: Final[ToolInputGuardrail[Any]] = ToolInputGuardrail(_asks, name="loopwarden")
+_TELLS: Final[ToolOutputGuardrail[Any]] = ToolOutputGuardrail(_tells, name="loopwarden")
+_NOTES: Final[ToolOutputGuardrail[Any]] = ToolOutputGuardrail(_notes, name="loopwarden")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

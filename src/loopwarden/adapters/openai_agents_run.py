@@ -31,13 +31,14 @@ class Run:
 
     Attributes:
         verbs: The guard, bound to the session.
-        run_id: Made up here; the host has none.
+        run_id: That of the block `guard.run()`, else made up here; the host has none.
         whole: Whether every request has the whole history, so that its length says something.
     """
 
-    def __init__(self, verbs: Verbs, known: OrderedDict[str, Run]) -> None:
+    def __init__(self, verbs: Verbs, known: OrderedDict[str, Run], named: str | None = None) -> None:
         self.verbs = verbs
-        self.run_id = f"run-{uuid.uuid4().hex}"
+        self.run_id = named or f"run-{uuid.uuid4().hex}"
+        self._named = named is not None
         self.whole = True
         self._known = known
         self._turn = 0
@@ -87,9 +88,8 @@ class Run:
         if len(self._open) == 1 and not isinstance(error, LoopAborted):
             (call_id,) = self._open
             self.verbs.after(call_id, error=error.__cause__ or error, run_id=self.run_id)
-        else:
-            self.verbs.retract(list(self._open), run_id=self.run_id)
         self._open.clear()
+        self.over()
 
     def missing(self, tool: str, call_id: str, message: str) -> str:
         """A tool does not exist: what the model is told."""
@@ -144,8 +144,9 @@ class Run:
             leave(self.verbs.compacted(run_id=self.run_id))
 
     def over(self) -> None:
-        """The run ended by itself."""
-        self.verbs.forget(run_id=self.run_id)
+        """The run ended; one that was named may go on, and is forgotten by whoever named it."""
+        if not self._named:
+            self.verbs.forget(run_id=self.run_id)
 
     def inner(self, call_id: str) -> Run:
         """The run of an agent that is a tool of this one."""
@@ -162,6 +163,11 @@ class Run:
 
 
 def leave(verdict: Verdict) -> None:
+    """Raise if the verdict ends the run.
+
+    Raises:
+        AgentLoopAborted: It does.
+    """
     if verdict.action == "abort":
         raise AgentLoopAborted(verdict)
 
@@ -179,6 +185,7 @@ def _parsed(arguments: Any) -> Any:
 
 
 def field(item: Any, name: str) -> Any:
+    """An item of the host is a dict or an object; `None` where it has no such field."""
     return item.get(name) if isinstance(item, dict) else getattr(item, name, None)
 
 

@@ -12,7 +12,8 @@ before the next request, where their results, and notes on failed calls, are rew
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import Abilities, with_note
@@ -20,6 +21,7 @@ from loopwarden.errors import LoopAborted, MissingExtraError
 
 try:
     from pydantic import ValidationError
+    from pydantic_ai import DeferredToolRequests
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.exceptions import (
         ApprovalRequired,
@@ -64,18 +66,26 @@ _REJECTED: Final = (ValidationError, ModelRetry, ToolRetryError, ToolFailed, Too
 """How the host says that the arguments are wrong, or that a hook or a validator does not take them."""
 
 
+_PAUSED: Final = 1024
+"""Runs that wait for a person and are remembered, so that they go on as the same run."""
+
+
 @dataclass(eq=False)
 class GuardCapability(AbstractCapability[Any]):
     """Asks the guard about every tool call of the agent.
 
     Sessions are conversations (`conversation_id`), runs are the host's runs; a run is forgotten at its
-    end. Tools of sub-agents are guarded where the sub-agent has the capability too.
+    end. One that ends with `DeferredToolRequests` waits, and the run that answers them is the same to the
+    guard. Tools of sub-agents are guarded where the sub-agent has the capability too.
 
     Attributes:
         guard: Shared by all runs, and by as many agents as there are.
     """
 
     guard: LoopGuard
+    _paused: OrderedDict[str | None, tuple[str | None, str]] = field(
+        default_factory=OrderedDict, init=False, repr=False
+    )
 
     def get_ordering(self) -> CapabilityOrdering:
         """Outside of the others, so that what they try again counts once."""
@@ -97,19 +107,34 @@ class _Run(GuardCapability):
     def __init__(self, made_for: GuardCapability, ctx: RunContext[Any]) -> None:
         guard = made_for.guard
         super().__init__(guard, id=made_for.id, description=made_for.description)
+        self._paused = made_for._paused  # noqa: SLF001 - one module
         self._verbs: Verbs = guard if ctx.conversation_id is None else guard.session(ctx.conversation_id)
-        self._run_id = ctx.run_id
+        self._host_id = ctx.run_id
+        paused = self._paused.pop(_interrupted(ctx.messages), None)
+        self._goes_on = paused is not None
+        self._run_id: str | None = ctx.run_id
+        self._turn = f"{ctx.run_id}/0"
+        if paused is not None:
+            self._run_id, self._turn = paused
         self._compactions = _compactions(ctx.messages)  # those before the run are not news
         self._sent = 0
         self._notes: dict[str, str] = {}
         self._missed: set[str] = set()
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[Any]]) -> Any:
-        """At the end of the run its state goes."""
+        """At the end of the run its state goes, unless it only waits for a person."""
+        waits = False
         try:
-            return await handler()
+            result = await handler()
+            waits = isinstance(result.output, DeferredToolRequests)
         finally:
-            self._verbs.forget(run_id=self._run_id)
+            if not waits:
+                self._verbs.forget(run_id=self._run_id)
+        if waits:
+            self._paused[self._host_id] = self._run_id, self._turn
+            if len(self._paused) > _PAUSED:
+                self._paused.popitem(last=False)
+        return result
 
     async def wrap_tool_validate(
         self,
@@ -124,7 +149,7 @@ class _Run(GuardCapability):
         try:
             return await handler(args)
         except _REJECTED as error:
-            verdict = self._before(call, ctx.run_step)
+            verdict = self._before(call)
             if verdict.action == "block":
                 raise ToolFailed(verdict.message or "refused") from error
             self._failed(call.tool_call_id, verdict, error)
@@ -140,7 +165,7 @@ class _Run(GuardCapability):
         handler: Callable[[dict[str, Any]], Awaitable[Any]],
     ) -> Any:
         """Before and after a call, whatever the capabilities inside of this one make of it."""
-        verdict = self._before(call, ctx.run_step)
+        verdict = self._before(call)
         if verdict.action == "block":
             raise ToolFailed(verdict.message or "refused")
         call_id = call.tool_call_id
@@ -148,14 +173,10 @@ class _Run(GuardCapability):
             result = await handler(args)
         except SkipToolExecution as skipped:
             result = skipped.result
-        except (ApprovalRequired, CallDeferred):  # someone is asked first; the call comes again
-            self._verbs.retract([call_id], run_id=self._run_id)
+        except (ApprovalRequired, CallDeferred):  # someone is asked first; the call stays open
             raise
         except Exception as error:
             self._failed(call_id, verdict, error)
-            raise
-        except BaseException:  # cancelled: as if it had not been asked for
-            self._verbs.retract([call_id], run_id=self._run_id)
             raise
         _leave(self._verbs.after(call_id, result=_plain(result), run_id=self._run_id))
         note = _note(verdict)
@@ -165,13 +186,16 @@ class _Run(GuardCapability):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Calls of unknown tools have got their results; notes on failed calls are added to theirs."""
-        last = request_context.messages[-1] if request_context.messages else None
-        if isinstance(last, ModelRequest) and ctx.run_step > 1:
-            missed = {part.tool_call_id for part in last.parts if _is_missed(part)}
-            calls = _calls(request_context.messages, missed - self._missed)
-            last.parts = [self._told(part, calls, ctx.run_step - 1) for part in last.parts]
+        if ctx.run_step > 1 or self._goes_on:
+            messages = request_context.messages
+            requests = _newest(messages)
+            missed = _missed(requests)
+            calls = _calls(messages, missed - self._missed)
+            for request in requests:
+                request.parts = [self._told(part, calls) for part in request.parts]
             self._missed = missed
             self._notes.clear()
+        self._turn = f"{self._host_id}/{ctx.run_step}"
         return request_context
 
     async def after_model_request(
@@ -190,13 +214,13 @@ class _Run(GuardCapability):
             _leave(self._verbs.compacted(run_id=self._run_id))
         return response
 
-    def _before(self, call: ToolCallPart, step: int) -> Verdict:
+    def _before(self, call: ToolCallPart) -> Verdict:
         verdict = self._verbs.before(
             call.tool_name,
             call.args_as_dict(),
             call_id=call.tool_call_id,
             run_id=self._run_id,
-            turn_id=f"step-{step}",
+            turn_id=self._turn,
         )
         _leave(verdict)
         return verdict
@@ -213,14 +237,14 @@ class _Run(GuardCapability):
         if note is not None:
             self._notes[call_id] = note
 
-    def _told(self, part: Any, calls: dict[str, ToolCallPart], step: int) -> Any:
+    def _told(self, part: Any, calls: dict[str, ToolCallPart]) -> Any:
         """A result of the last turn as the model shall read it; the guard is told of `calls`."""
         if not isinstance(part, ToolReturnPart):
             return part
         call_id = part.tool_call_id
         note = self._notes.get(call_id)
         if call_id in calls:
-            verdict = self._before(calls[call_id], step)
+            verdict = self._before(calls[call_id])
             if verdict.action == "block":
                 return replace(part, content=verdict.message or "refused", outcome="failed", retry=None)
             unknown = part.retry is not None and part.retry.cause == "unknown_tool"
@@ -234,6 +258,8 @@ class _Run(GuardCapability):
             note = _note(verdict)
         if note is None:
             return part
+        if isinstance(part.content, list):  # what is wrong with the arguments, one by one
+            return replace(part, content=[*part.content, note])
         return replace(part, content=with_note(part.model_response_str(wrap_if_error=False), note))
 
 
@@ -267,9 +293,20 @@ def _plain(result: Any) -> Any:
     return result.return_value if result.content is None else [result.return_value, result.content]
 
 
-def _is_missed(part: Any) -> bool:
-    """Whether a part answers a call that no tool hook was called for."""
-    return isinstance(part, ToolReturnPart) and part.retry is not None and part.retry.cause in _MISSED
+def _newest(messages: Sequence[ModelMessage]) -> list[ModelRequest]:
+    """The requests since the last reply, in order."""
+    found: list[ModelRequest] = []
+    for message in reversed(messages):
+        if not isinstance(message, ModelRequest):
+            break
+        found.append(message)
+    return found[::-1]
+
+
+def _missed(requests: Iterable[ModelRequest]) -> set[str]:
+    """Ids of the calls that they answer and that no tool hook was called for."""
+    results = (part for request in requests for part in request.parts if isinstance(part, ToolReturnPart))
+    return {part.tool_call_id for part in results if part.retry is not None and part.retry.cause in _MISSED}
 
 
 def _calls(messages: Sequence[ModelMessage], call_ids: set[str]) -> dict[str, ToolCallPart]:
@@ -279,6 +316,17 @@ def _calls(messages: Sequence[ModelMessage], call_ids: set[str]) -> dict[str, To
     reply = next((message for message in reversed(messages) if isinstance(message, ModelResponse)), None)
     found = reply.tool_calls if reply is not None else ()
     return {call.tool_call_id: call for call in found if call.tool_call_id in call_ids}
+
+
+def _interrupted(messages: Sequence[ModelMessage]) -> str | None:
+    """The host's run that asked for the calls that have no result yet; `None`: there are none."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            waiting = any(call.tool_call_id not in answered for call in message.tool_calls)
+            return message.run_id if waiting else None
+        answered.update(part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart))
+    return None
 
 
 def _compactions(messages: Iterable[ModelMessage]) -> frozenset[str]:

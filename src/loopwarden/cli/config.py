@@ -112,11 +112,12 @@ def _table(settings: Iterable[Setting], *, title: str) -> None:
     rows = [(one.field, json.dumps(one.value, ensure_ascii=False), one.origin) for one in settings]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     if sys.stdout.isatty():
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
-        console = Console()
+        from loopwarden.cli.screen import Screen
+
+        console = Screen()
         if sum(widths) + _BORDERS > console.width:  # names would be broken, and could not be copied
             for field, value, origin in rows:
                 typer.echo(f"{field}: {value} ({origin})")

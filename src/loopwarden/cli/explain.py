@@ -26,12 +26,12 @@ def explain(
         near = difflib.get_close_matches(detector, names, 1, cutoff=0.4)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise typer.BadParameter(f"{detector!r} is no detector.{hint} Known: all, {', '.join(names)}.")
-    from rich.console import Console
     from rich.markdown import Markdown
 
     from loopwarden.cli.pages import STRIP, page
+    from loopwarden.cli.screen import Screen
 
-    console = Console()
+    console = Screen()
     for place, name in enumerate(names if detector == "all" else (detector,)):
         if console.is_terminal:
             console.print(Markdown(page(name, max(min(STRIP, console.width - _BESIDE), 10))))

@@ -6,13 +6,17 @@ import io
 import os
 import shutil
 import sys
-from typing import Annotated, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loopwarden.cli import config, explain, replay, runs, scan, verify
 from loopwarden.cli.options import Group
 from loopwarden.errors import LoopwardenError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EXIT_FAULT = 2
 """Wrong use, a wrong configuration, or a file without which nothing can be done."""
@@ -27,25 +31,44 @@ EXIT_CLOSED = 141
 class Commands(Group):
     """The group of commands; the one place where faults become messages."""
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Read the arguments; help is printed here."""
+        with _faults():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; faults of the tool end with a message on standard error."""
+        with _faults():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turns what goes wrong inside into a message and an exit code; all output is out at the end."""
+    try:
         try:
-            result = super().invoke(ctx)
+            yield
+        finally:
             sys.stdout.flush()
-        except LoopwardenError as error:
-            typer.echo(f"loopwarden: {error}", err=True)
-            raise typer.Exit(EXIT_FAULT) from error
-        except KeyboardInterrupt as error:
-            raise typer.Exit(EXIT_INTERRUPTED) from error
-        except BrokenPipeError as error:
-            # Python would complain once more when it closes standard output at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(EXIT_CLOSED) from error
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            typer.echo(f"loopwarden: {where}{error.strerror or error}", err=True)
-            raise typer.Exit(EXIT_FAULT) from error
-        return result
+    except LoopwardenError as error:
+        typer.echo(f"loopwarden: {error}", err=True)
+        raise typer.Exit(EXIT_FAULT) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(EXIT_INTERRUPTED) from error
+    except BrokenPipeError as error:
+        _close()
+        raise typer.Exit(EXIT_CLOSED) from error
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"loopwarden: {where}{error.strerror or error}", err=True)
+        raise typer.Exit(EXIT_FAULT) from error
+
+
+def _close() -> None:
+    """Nobody reads on; Python would complain once more when it closes the streams at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 app = typer.Typer(
@@ -53,6 +76,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Notices when an AI agent goes round in circles with its tools.\n\n"
     "Without a command this help is shown.",
 )
@@ -88,4 +112,8 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")  # a screen that can't show every character
     columns = shutil.get_terminal_size().columns
     narrow = max(columns, 20) - 2 if columns < _NARROW else None  # help is not told of such screens otherwise
-    app(prog_name="loopwarden", terminal_width=narrow)
+    try:
+        app(prog_name="loopwarden", terminal_width=narrow)
+    except BrokenPipeError:  # while a message about wrong use was printed
+        _close()
+        sys.exit(EXIT_CLOSED)

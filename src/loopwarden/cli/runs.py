@@ -84,7 +84,7 @@ def list_runs(record: RecordFile = None, since: Since = None, as_json: AsJson = 
     """List the runs, the newest last: calls, warnings, refusals, and how each ended.
 
     Re-reads are calls after a compaction that repeat a call from before it, out of so many that were looked
-    at.
+    at. A run that is open may have made more calls than its newest entry says, so a + stands there.
     """
     from loopwarden.records import summaries
 
@@ -211,7 +211,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         run.id,
         f"{run.begun[:10]} {run.begun[11:19]}",
         name if len(name) <= _NAME else name[: _NAME - 1] + "…",
-        str(run.calls),
+        f"{run.calls}+" if run.end == "open" else str(run.calls),
         str(run.warnings),
         str(run.refusals),
         f"{run.rereads} of {run.next_calls}" if run.compactions else "-",
@@ -251,7 +251,7 @@ def _what(entry: Entry) -> str:
         case "user_message":
             return "a person wrote"
         case "retraction":
-            return f"{details.get('retracted')} calls were rolled back"
+            return f"calls rolled back: {details.get('retracted')}"
         case "ended":
             return f"ended ({details.get('why')})"
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console
+    from rich.text import Text
 
+    from loopwarden.scan.follow import Notice
     from loopwarden.scan.replay import ScanOptions
     from loopwarden.scan.summary import FileReport, Report
     from loopwarden.transcripts.discover import Candidate, Skipped
@@ -125,6 +127,11 @@ def scan(
     if html is not None and not html.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {html.parent}", param_hint="--html")
     options = ScanOptions(config=load(config, agent), agent_id=agent, since=since_time(since, time.time()))
+    if fail_on is not None and options.switched_off:
+        where = options.config.source or "the configuration"
+        raise typer.BadParameter(
+            f"cannot fail: {where} switches all detectors off (enabled: false)", param_hint="--fail-on"
+        )
     if follow:
         _follow(paths, file_format, options)
         return
@@ -167,16 +174,16 @@ def _print_schema() -> None:
 
 
 def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
+    from loopwarden.cli.screen import Screen
 
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPED_WIDTH
     return console
 
 
 def _exit_code(report: Report, fail_on: str | None, paths: list[str] | None) -> int:
-    if fail_on is not None and any(fail_on in ("warning", loop.level) for _, _, loop in report.loops):
+    if (fail_on is not None and report.loops) or (fail_on == "warning" and report.repetitions):
         return EXIT_FOUND
     if report.unreadable:
         nothing_there = (
@@ -213,11 +220,14 @@ def _report(
     named = {printable(path) for path in paths or ()}
     candidates: list[Candidate] = []
     left_out: list[FileReport] = []
+    unchanged = 0
     for found in find():
         if not isinstance(found, Candidate):
             left_out.append(_left_out(found, named=found.label in named))
         elif options.since is None or found.modified is None or found.modified >= options.since:
             candidates.append(_fresh(found))
+        else:
+            unchanged += 1
     files = _scan_with_progress(candidates, options, jobs, quiet=quiet)
     return Report(
         files=(*files, *left_out),
@@ -225,6 +235,8 @@ def _report(
         config_warnings=tuple(str(warning) for warning in options.config.warnings),
         since=options.since,
         looked_in=tuple((program, place, _below(place, files)) for program, place in places),
+        switched_off=options.switched_off,
+        unchanged=unchanged,
     )
 
 
@@ -297,12 +309,52 @@ def _write_page(report: Report, path: Path) -> None:
     path.write_text(report_html(report), encoding="utf-8")
 
 
+def _check_there(paths: list[str]) -> None:
+    """Say which files are not there; to wait for a pattern is no fault.
+
+    Raises:
+        typer.BadParameter: None of them is.
+    """
+    from glob import has_magic
+
+    from loopwarden.transcripts.discover import printable
+
+    missing = [
+        path
+        for path in paths
+        if not has_magic(path) and not os.path.lexists(os.path.expanduser(path))  # noqa: PTH111 - as in `discover`
+    ]
+    named = [f"{printable(path)}: no such file or folder" for path in missing]
+    if missing and len(missing) == len(paths):
+        raise typer.BadParameter("; ".join(named), param_hint="PATH")
+    for line in named:
+        typer.echo(f"loopwarden: {line}", err=True)
+
+
+def notice_line(notice: Notice) -> Text:
+    """What `--follow` prints about a loop."""
+    from rich.text import Text
+
+    from loopwarden.scan import words
+
+    loop = notice.loop
+    step = loop.steps[0] if loop.steps else None
+    called = f" {step.tool}({step.arguments})" if step else ""
+    line = Text(f"{words.moment(loop.last.at) or datetime.now(UTC).strftime('%Y-%m-%d %H:%M:%S')} ")
+    line.append(f"{loop.level} {loop.detectors[0]}", style="red" if loop.level == "critical" else "yellow")
+    title = "" if notice.run.title in notice.file else f" of {notice.run.title}"
+    line.append(f" {notice.stage}: {words.how(loop)}:{called}; {words.place(loop.last)}{title}")
+    line.append(f" in {notice.file}", style="dim")
+    return line
+
+
 def _follow(paths: list[str] | None, file_format: str | None, options: ScanOptions) -> None:
     from rich.text import Text
 
     from loopwarden.scan import words
     from loopwarden.scan.follow import Follower
 
+    _check_there(paths or [])
     find, places = _find(paths, file_format)
     console = _console()
     for program, place in places:
@@ -312,19 +364,7 @@ def _follow(paths: list[str] | None, file_format: str | None, options: ScanOptio
     while True:
         begun = time.monotonic()
         for notice in follower.look():
-            loop = notice.loop
-            step = loop.steps[0] if loop.steps else None
-            called = f" {step.tool}({step.arguments})" if step else ""
-            at = words.moment(loop.last.at) or datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-            line = Text(f"{at} ")
-            line.append(
-                f"{loop.level} {loop.detectors[0]}", style="red" if loop.level == "critical" else "yellow"
-            )
-            line.append(
-                f" {notice.stage}: {words.how(loop)}:{called}; {words.place(loop.last)} of {notice.run.title}"
-            )
-            line.append(f" in {notice.file}", style="dim")
-            console.print(line, soft_wrap=True)
+            console.print(notice_line(notice), soft_wrap=True)
         if first:
             watched = words.plural(follower.files, "file")
             console.print(Text(f"Watching {watched} and new ones; Ctrl-C ends.", style="dim"), soft_wrap=True)

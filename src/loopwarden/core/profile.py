@@ -105,15 +105,19 @@ class ToolUses:
         """What a call of `tool` with `arguments` is."""
         cached = self._cache.get(tool)
         if cached is None:
-            cached = self._resolve(tool)
-            if len(self._cache) >= _CACHED_TOOLS:
-                self._cache.popitem(last=False)
-            self._cache[tool] = cached
+            cached = self._remember(tool)
         use, argument, by_value = cached
         if argument is None or type(arguments) is not dict:
             return use
         value = arguments.get(argument)
         return by_value.get(value, use) if type(value) is str else use
+
+    def _remember(self, tool: str) -> tuple[ToolUse, str | None, dict[object, ToolUse]]:
+        cached = self._resolve(tool)
+        if len(self._cache) >= _CACHED_TOOLS:
+            self._cache.popitem(last=False)
+        self._cache[tool] = cached
+        return cached
 
     def restore(self, name: str, kind: str) -> ToolUse:
         """What a call of a saved run was, from its (bounded) tool name and its kind.
@@ -123,9 +127,10 @@ class ToolUses:
         """
         if kind not in get_args(ToolKind):
             raise ValueError(f"{kind!r} is no kind of tool")
-        use = self.find(name, None)
-        if use.kind == kind and use.tool == name:
-            return use
+        use, _, others = self._cache.get(name) or self._remember(name)
+        for known in (use, *others.values()):
+            if known.kind == kind and known.tool == name:
+                return known
         return ToolUse(name, cast("ToolKind", kind), self._profile(name)[0], self._settings)
 
     def _profile(self, tool: str) -> tuple[ToolProfile | None, KindRule | None]:

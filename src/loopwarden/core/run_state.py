@@ -362,9 +362,7 @@ class RunState:
     def _succeeded(self, name: bytes) -> bool:
         """Whether a call with this signature that is still kept succeeded."""
         log = self._evidence.log
-        outcomes = [
-            outcome for one, outcome in zip(log.signatures, log.outcomes, strict=True) if one == name
-        ]
+        outcomes = [outcome for one, outcome in zip(log.signatures, log.outcomes, strict=True) if one == name]
         outcomes += [one.shared for one in self._present if one.signature == name]
         return any(outcome is not None and not outcome[-1] & FAILED for outcome in outcomes)
 

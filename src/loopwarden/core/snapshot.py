@@ -42,6 +42,8 @@ from loopwarden.errors import StoreError
 from loopwarden.events import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from loopwarden.core.settings import Settings
 
 _CLASSES: Final[dict[str, type]] = {
@@ -126,11 +128,11 @@ def load(data: object, settings: Settings, uses: ToolUses) -> RunState:
 
 
 class _Writer:
-    """Writes values; an object that is met again is only named."""
+    """Writes values; an object that is met again, or one that says the same, is only named."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []
-        self._places: dict[int, int] = {}
+        self._places: dict[Hashable, int] = {}
 
     def write(self, value: Any) -> Any:
         kind = type(value)
@@ -140,6 +142,8 @@ class _Writer:
             return {"b": b64encode(value).decode()}
         if kind is list and len(value) > 1:
             return self._list(value)
+        if kind is set:
+            value = sorted(value)
         if kind in _TAGS:
             return {_TAGS[kind]: [self.write(item) for item in value]}
         if kind is dict:
@@ -168,9 +172,15 @@ class _Writer:
         return {"l": [self.write(item) for item in items]}
 
     def _place(self, value: Any) -> int:
-        place = self._places.get(id(value))
+        kind = type(value)
+        same: Hashable = id(value)
+        if kind is ToolUse:
+            same = value.tool, value.kind
+        elif kind is Verdict:
+            same = value
+        place = self._places.get(same)
         if place is None:
-            place = self._places[id(value)] = len(self.objects)
+            place = self._places[same] = len(self.objects)
             self.objects.append(None)
             self.objects[place] = self._object(value)
         return place
@@ -180,7 +190,8 @@ class _Writer:
         if name == "ToolUse":
             return [name, [value.tool, value.kind]]
         if name == "Log":
-            known = {signature: one for signature, one in value.known.items() if type(one) is Repeats}
+            repeated = [one for one in value.known.items() if type(one[1]) is Repeats]
+            known = dict(sorted(repeated, key=lambda one: one[1].newest))
             return [
                 name,
                 [self.write(known if field == "known" else getattr(value, field)) for field in _FIELDS[name]],

@@ -6,6 +6,7 @@ switched on shortened, masked ones.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
@@ -102,7 +103,7 @@ def from_json(line: bytes | str) -> Entry | None:
         and _TIME.fullmatch(time)
         and (session is None or isinstance(session, str))
         and (run is None or isinstance(run, str))
-        and (at is None or type(at) in (int, float))
+        and (at is None or (type(at) in (int, float) and math.isfinite(at)))
         and type(calls) is int
     )
     if not whole:
@@ -131,8 +132,10 @@ def text_of(value: str) -> str:
 
 
 def _detail(value: object) -> Detail:
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, list):
         return tuple(clean(item, NAME) for item in value[:64] if isinstance(item, str))
     return clean(value, _TEXT) if isinstance(value, str) else "(unknown)"

@@ -125,7 +125,10 @@ def read_lines(path: Path) -> Iterator[Entry]:
         StoreError: It has lines, but none of them is an entry.
     """
     found, strange = False, 0
-    for part in (*rotated(path), path):
+    parts = rotated(path)
+    if path.exists() or not parts:  # else it was just renamed
+        parts.append(path)
+    for part in parts:
         with part.open("rb") as stream:
             for line in _lines(stream):
                 entry = from_json(line)

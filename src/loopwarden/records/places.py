@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from loopwarden.errors import StoreError
-from loopwarden.records.jsonl import JsonLinesRecord, read_lines, rotated
+from loopwarden.records.jsonl import JsonLinesRecord, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,8 +95,6 @@ def read(path: str | os.PathLike[str] | None = None) -> Iterator[Entry]:
         from loopwarden.records.sqlite import read_database
 
         return read_database(place)
-    if not place.exists() and rotated(place):
-        place.touch(mode=0o600)  # it was just renamed
     return read_lines(place)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import weakref
@@ -154,10 +155,21 @@ def _entries(
             time=moment.replace("+00:00", "Z"),
             session=name_of(key[0]),
             run=name_of(key[1]),
-            at=at if isinstance(at, int | float) and not isinstance(at, bool) else None,
+            at=_seconds(at),
             calls=tally.calls,
             details=details,
         )
+
+
+def _seconds(at: object) -> float | None:
+    """A host's time, if it is one."""
+    if isinstance(at, bool) or not isinstance(at, int | float):
+        return None
+    try:
+        seconds = float(at)
+    except OverflowError:  # no clock has run for so long
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _ended(runs: Iterable[tuple[Key, Tally]], why: str, now: Callable[[], datetime]) -> list[Entry]:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from loopwarden.records.entry import Entry
 
-RunEnd: TypeAlias = Literal["open", "ended", "aborted"]
-"""`open`: it goes on, or its process was killed. `ended`: the host said so. `aborted`: the guard ended it."""
+RunEnd: TypeAlias = Literal["open", "ended", "closed", "aborted"]
+"""`open`: it goes on, or its process was killed. `ended`: the host said so. `closed`: the program ended, or
+too many other runs were newer. `aborted`: the guard ended it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +84,8 @@ class RunSummary:
             case "user_message" if entry.run is None and self.end == "aborted":
                 self.end = "open"  # in an unscoped session a person's message lets the agent go on
             case "ended":
-                self.end = "ended" if self.end == "open" else self.end
+                if self.end == "open":
+                    self.end = "ended" if details.get("why") == "forgotten" else "closed"
 
     def _found(self, entry: Entry) -> None:
         details = entry.details

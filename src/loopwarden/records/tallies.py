@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from loopwarden.records.tally import Tally, dump, load
@@ -20,6 +21,9 @@ Answer = TypeVar("Answer")
 Change: TypeAlias = "Callable[[Tally | None], tuple[Tally | None, Answer]]"
 """From the sums of a run (`None`: it is not known) to those that are kept (`None`: none), and an answer. May
 be called more than once; only its last call counts."""
+
+_LONGEST_NAME: Final = 200
+"""Characters of the names in a store's key; longer ones are digested."""
 
 MAX_RUNS: Final = 10_000
 """Runs whose sums are kept in memory at once."""
@@ -123,4 +127,8 @@ class SharedTallies:
 
 
 def _name(key: Key) -> str:
-    return "record" + json.dumps([None if part is None else str(part) for part in key])
+    """What the sums of a run are stored under, apart from the guard's own state of the run."""
+    names = json.dumps(key, default=repr, separators=(",", ":"))
+    if len(names) > _LONGEST_NAME:
+        names = blake2b(names.encode(), digest_size=32).hexdigest()
+    return f"record:{names}"

@@ -8,7 +8,7 @@ from math import isnan, nan
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.masking import clean
-from loopwarden.scan.loops import END, SEQUENCES, level_of, ordered
+from loopwarden.scan.loops import END, SEQUENCES, ordered, told
 from loopwarden.scan.summary import CallRef, Loop, Pattern, Run, Spend, Step, Timeline
 
 if TYPE_CHECKING:
@@ -38,11 +38,8 @@ def describe_run(start: StreamStart, trace: Trace, findings: list[Finding], refu
     ledger = _Ledger(trace)
     loops = [_loop(trace, ledger, finding, refused_call_limit) for finding in findings]
     loops.sort(key=lambda loop: loop.badness, reverse=True)
-    inside: set[int] = set()
-    wasted: set[int] = set()
-    for finding in findings:
-        inside |= finding.calls
-        wasted.update(index for index in finding.calls if index > finding.begun)
+    inside, wasted = _calls(finding for finding in findings if finding.level == "critical")
+    repeating, repeated = _calls(finding for finding in findings if finding.level == "warning")
     tool_of = dict(zip(trace.signature, trace.tool, strict=True))
     return Run(
         stream=clean(start.stream),
@@ -52,10 +49,12 @@ def describe_run(start: StreamStart, trace: Trace, findings: list[Finding], refu
         model=None if start.model is None else clean(start.model),
         calls=len(trace),
         calls_in_loops=len(inside),
+        calls_in_repetitions=len(repeating - inside),
         first_at=_ref(trace, 0).at if len(trace) else None,
         last_at=trace.last_at,
         spent=ledger.whole(),
         waste=ledger.of(wasted),
+        repeated=ledger.of(repeated - wasted),
         loops=tuple(loops),
         timeline=Timeline(
             signatures=trace.signature,
@@ -65,6 +64,16 @@ def describe_run(start: StreamStart, trace: Trace, findings: list[Finding], refu
             compactions=tuple(trace.compactions),
         ),
     )
+
+
+def _calls(findings: Iterable[Finding]) -> tuple[set[int], set[int]]:
+    """The calls of these findings, and those of them that came after the first verdict."""
+    inside: set[int] = set()
+    after: set[int] = set()
+    for finding in findings:
+        inside |= finding.calls
+        after.update(index for index in finding.calls if index > finding.begun)
+    return inside, after
 
 
 def _loop(trace: Trace, ledger: _Ledger, finding: Finding, refused_call_limit: int) -> Loop:
@@ -78,13 +87,14 @@ def _loop(trace: Trace, ledger: _Ledger, finding: Finding, refused_call_limit: i
     pattern, steps, more = _steps(trace, finding, members)
     return Loop(
         key=finding.key,
-        detectors=detectors,
-        level=level_of(finding.detectors.values()),
+        detectors=told(finding.detectors),
+        level=finding.level,
         tool=clean(verdict.tool or "", _TOOL_NAME),
         paired_tools=tuple(clean(tool, _TOOL_NAME) for tool in verdict.paired_tools),
         pattern=pattern,
         steps=steps,
         more_steps=more,
+        signatures=tuple(dict.fromkeys(trace.signature[index] for index in members)),
         calls=len(members),
         count=verdict.count,
         threshold=verdict.threshold,
@@ -191,6 +201,7 @@ class _Ledger:
         self._firsts = [reply.first for reply in self._replies]
         self._tokens = bool(trace.replies)
         self._money = any(reply.cost is not None for reply in trace.replies)
+        self._cached = any(reply.cached_tokens for reply in trace.replies)
 
     def whole(self) -> Spend:
         """What the stream took: replies without calls included."""
@@ -201,6 +212,7 @@ class _Ledger:
             input_tokens=sum(reply.input_tokens for reply in replies) if self._tokens else None,
             output_tokens=sum(reply.output_tokens for reply in replies) if self._tokens else None,
             cost=sum(reply.cost or 0.0 for reply in replies) if self._money else None,
+            cached_tokens=sum(reply.cached_tokens for reply in replies) if self._cached else None,
         )
 
     def of(self, indices: Iterable[int]) -> Spend:
@@ -213,17 +225,19 @@ class _Ledger:
             place = bisect_right(self._firsts, index) - 1
             if place >= 0 and index < self._replies[place].end:
                 shares[place] += 1
-        read = written = money = 0.0
+        read = written = money = cached = 0.0
         for place, part in shares.items():
             reply = self._replies[place]
             share = part / (reply.end - reply.first)
             read += share * reply.input_tokens
             written += share * reply.output_tokens
             money += share * (reply.cost or 0.0)
+            cached += share * reply.cached_tokens
         return Spend(
             calls=count,
             seconds=seconds if self._trace.timed else None,
             input_tokens=read if self._tokens else None,
             output_tokens=written if self._tokens else None,
             cost=money if self._money else None,
+            cached_tokens=cached if self._cached else None,
         )

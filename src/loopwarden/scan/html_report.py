@@ -35,6 +35,7 @@ def report_html(report: Report) -> str:
     """The whole page."""
     style, script = _asset("report.css"), _asset("report.js")
     loops = [pair for pair in report.runs if pair[1].loops]
+    names = words.names(report)
     others = [pair for pair in report.runs if not pair[1].loops]
     parts = [
         "<!doctype html>",
@@ -48,8 +49,8 @@ def report_html(report: Report) -> str:
         _answer(report),
         _tools(loops),
         _legend() if report.runs else "",
-        _runs_with_loops(loops),
-        _runs_without(others),
+        _runs_with_loops(loops, names),
+        _runs_without(others, names),
         _unread(report),
         _notes(report),
         "</main>",
@@ -85,9 +86,9 @@ def _attribute(text: str) -> str:
 def _headline(report: Report) -> str:
     totals = report.totals
     if not totals.loops:
-        return "no loops found" if totals.runs else "no recorded runs found"
-    critical = f" ({totals.critical:,} critical)" if totals.critical else ""
-    return f"{words.plural(totals.loops, 'loop')}{critical} in {words.plural(totals.runs_with_loops, 'run')}"
+        text = words.nothing(report).rstrip(".")
+        return text[0].lower() + text[1:]
+    return words.headline(totals)
 
 
 def _sentence(text: str) -> str:
@@ -100,6 +101,7 @@ def _answer(report: Report) -> str:
         ("Files", words.number(totals.files)),
         ("Runs", words.number(totals.runs)),
         ("Calls", words.number(totals.spent.calls)),
+        ("Loops", words.number(totals.loops)),
         ("Calls in loops", words.number(totals.calls_in_loops)),
         ("Share in loops", words.percent(totals.share_in_loops)),
         ("Calls after the warning", words.number(totals.waste.calls)),
@@ -108,13 +110,28 @@ def _answer(report: Report) -> str:
         tiles.append(("Time after the warning", words.duration(totals.waste.seconds)))
     if totals.waste.tokens is not None:
         tiles.append(("Tokens after the warning", words.amount(totals.waste.tokens)))
+    if totals.waste.cached_tokens:
+        tiles.append(("Of them cached", words.amount(totals.waste.cached_tokens)))
     if totals.waste.cost:
         tiles.append(("Money after the warning", words.money(totals.waste.cost)))
+    tiles.append(("Repetitions", words.number(totals.repetitions)))
+    if totals.repetitions:
+        tiles.append(("Calls repeated", words.number(totals.repeated.calls)))
+        if totals.repeated.tokens is not None:
+            tiles.append(("Tokens for these", words.amount(totals.repeated.tokens)))
     body = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles)
-    kind = "" if totals.loops else ' class="good"'
+    kind = (
+        ""
+        if totals.loops
+        else ' class="good"'
+        if totals.runs and not report.switched_off
+        else ' class="note"'
+    )
     what = '"After the warning" is what went on in loops after the first finding, each call counted once.'
+    more = f"<p>{words.repetitions(totals)}.</p>" if totals.repetitions else ""
+    off = f'<p class="off">{words.SWITCHED_OFF}.</p>' if report.switched_off else ""
     return (
-        f'<p class="answer"><strong{kind}>{_sentence(_headline(report))}.</strong> {what}</p>'
+        f'{off}<p class="answer"><strong{kind}>{_sentence(_headline(report))}.</strong> {what}</p>{more}'
         f'<dl class="tiles">{body}</dl>'
     )
 
@@ -149,12 +166,13 @@ def _legend() -> str:
         return f'<svg viewBox="0 0 12 6" preserveAspectRatio="none" aria-hidden="true">{shapes}</svg>'
 
     entries = (
-        (("s1", "s2", "s3"), "calls of a loop, a colour for each"),
+        (("s1", "s2", "s3"), "calls of a loop, a colour for each, or for each tool where they vary"),
         (("m1", "m2", "m3"), "other repeated calls"),
         (("u",), "single calls"),
         (("w1",), "would have warned"),
         (("w2",), "would have refused"),
         (("w3",), "would have ended the run"),
+        (("span",), "from the first call of a loop to its last"),
         (("cut",), "compaction"),
     )
     return '<div class="key">' + "".join(
@@ -162,13 +180,16 @@ def _legend() -> str:
     ) + "</div>"  # fmt: skip
 
 
-def _runs_with_loops(runs: list[tuple[FileReport, Run]]) -> str:
+def _runs_with_loops(runs: list[tuple[FileReport, Run]], names: dict[tuple[str, str], str]) -> str:
     if not runs:
         return ""
     shown = runs[:RUNS_IN_DETAIL]
-    body = "\n".join(_run(place, file, run) for place, (file, run) in enumerate(shown, 1))
+    body = "\n".join(
+        _run(place, file, run, names[file.path, run.stream]) for place, (file, run) in enumerate(shown, 1)
+    )
+    what = "Runs with loops" if shown[-1][1].stuck else "Runs with loops or repetitions"
     return (
-        f"<h2>Runs with loops, the worst first</h2>{_rest(len(runs) - len(shown), 'runs with loops')}"
+        f"<h2>{what}, the worst first</h2>{_rest(len(runs) - len(shown), what[0].lower() + what[1:])}"
         f'<div id="runs">\n{body}\n</div>'
     )
 
@@ -180,13 +201,14 @@ def _rest(count: int, what: str) -> str:
     return f'<p class="note">{count:,} more {what} are not on this page; {where}.</p>'
 
 
-def _run(place: int, file: FileReport, run: Run) -> str:
+def _run(place: int, file: FileReport, run: Run, name: str) -> str:
     picture = strip(run)
+    spend = run.waste + run.repeated
     chosen = colours(run)
-    level = "critical" if any(loop.level == "critical" for loop in run.loops) else "warning"
+    level = "critical" if run.stuck else "warning"
     detectors = " ".join(dict.fromkeys(name for loop in run.loops for name in loop.detectors))
     label = _attribute(
-        f"{words.plural(run.calls, 'call')} of {run.title}, {run.calls_in_loops:,} of them in loops"
+        f"{words.plural(run.calls, 'call')} of {name}, {run.calls_in_loops:,} of them in loops"
     )
     drawing = svg(picture, label)
     unit = f"; a mark stands for {picture.step:,} calls" if picture.step > 1 else ""
@@ -194,10 +216,10 @@ def _run(place: int, file: FileReport, run: Run) -> str:
     loops = "\n".join(_loop(loop, chosen) for loop in run.loops[:LOOPS_OF_A_RUN])
     return (
         f'<details class="run" id="run-{place}" data-rank="{place}" data-level="{level}"'
-        f' data-detectors="{detectors}" data-waste="{run.waste.calls}"'
-        f' data-tokens="{round(run.waste.tokens or 0)}" data-calls="{run.calls}"'
+        f' data-detectors="{detectors}" data-waste="{spend.calls}"'
+        f' data-tokens="{round(spend.tokens or 0)}" data-calls="{run.calls}"'
         f' data-at="{run.last_at or 0:.0f}"{" open" if place == 1 else ""}>'
-        f'<summary><span class="badge {level}">{level}</span><span class="name">{_text(run.title)}</span>'
+        f'<summary><span class="badge {level}">{level}</span><span class="name">{_text(name)}</span>'
         f' <span class="sums">{_sums(run)}</span>{drawing}</summary>'
         f'<div class="inside"><div class="scale"><span>call 1 {words.moment(run.first_at)}</span>'
         f"<span>call {run.calls:,} {words.moment(run.last_at)}{unit}</span></div>"
@@ -208,11 +230,17 @@ def _run(place: int, file: FileReport, run: Run) -> str:
 
 
 def _sums(run: Run) -> str:
-    share = words.percent(run.calls_in_loops / run.calls) if run.calls else "0 %"
-    return (
-        f"{words.plural(run.calls, 'call')}, {words.plural(len(run.loops), 'loop')}, {share} in loops;"
-        f" after warnings: {words.spend(run.waste)}"
-    )
+    parts = [words.plural(run.calls, "call")]
+    if run.stuck:
+        share = words.percent(run.calls_in_loops / run.calls) if run.calls else "0 %"
+        parts[0] += (
+            f", {words.plural(run.stuck, 'loop')}, {share} in loops; after warnings: {words.spend(run.waste)}"
+        )
+    if run.repetitions:
+        parts.append(
+            f"{words.plural(run.repetitions, 'repetition')}, only warned about: {words.spend(run.repeated)}"
+        )
+    return "; ".join(parts)
 
 
 def _run_facts(file: FileReport, run: Run) -> Iterable[tuple[str, str]]:
@@ -265,14 +293,15 @@ def _loop_facts(loop: Loop) -> Iterable[tuple[str, str]]:
         yield "Message to the model", _text(loop.message)
 
 
-def _runs_without(runs: list[tuple[FileReport, Run]]) -> str:
+def _runs_without(runs: list[tuple[FileReport, Run]], names: dict[tuple[str, str], str]) -> str:
     if not runs:
         return ""
     rows = []
     for file, run in runs[:RUNS_IN_TABLE]:
-        label = _attribute(f"{words.plural(run.calls, 'call')} of {run.title}")
+        name = names[file.path, run.stream]
+        label = _attribute(f"{words.plural(run.calls, 'call')} of {name}")
         rows.append(
-            f'<tr class="run"><td><span class="name">{_text(run.title)}</span>'
+            f'<tr class="run"><td><span class="name">{_text(name)}</span>'
             f' <span class="note path">{_text(file.path)}</span></td>'
             f'<td class="number">{run.calls:,}</td>'
             f'<td class="bar">{svg(strip(run), label, small=True)}</td></tr>'

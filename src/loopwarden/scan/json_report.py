@@ -34,6 +34,7 @@ def report_document(report: Report) -> dict[str, Any]:
         "version": VERSION,
         "config": report.config,
         "configWarnings": list(report.config_warnings),
+        "switchedOff": report.switched_off,
         "since": report.since,
         "lookedIn": [
             {"product": product, "place": place, "files": count} for product, place, count in report.looked_in
@@ -43,12 +44,17 @@ def report_document(report: Report) -> dict[str, Any]:
             "unreadable": totals.unreadable,
             "runs": totals.runs,
             "runsWithLoops": totals.runs_with_loops,
+            "runsWithRepetitions": totals.runs_with_repetitions,
+            "filesOnlyOlder": report.only_older,
             "loops": totals.loops,
-            "critical": totals.critical,
+            "repetitions": totals.repetitions,
+            "repetitionsWithNews": totals.with_news,
             "callsInLoops": totals.calls_in_loops,
             "shareInLoops": round(totals.share_in_loops, 6),
+            "callsInRepetitions": totals.calls_in_repetitions,
             "spent": _spend(totals.spent),
             "waste": _spend(totals.waste),
+            "repeated": _spend(totals.repeated),
         },
         "runs": [_run(file, run) for file, run in report.runs],
         "files": [_file(file) for file in report.files],
@@ -78,11 +84,13 @@ def _run(file: FileReport, run: Run) -> dict[str, Any]:
         "calls": run.calls,
         "callsInLoops": run.calls_in_loops,
         "shareInLoops": round(run.calls_in_loops / run.calls, 6) if run.calls else 0.0,
+        "callsInRepetitions": run.calls_in_repetitions,
         "firstAt": run.first_at,
         "lastAt": run.last_at,
         "compactions": len(run.timeline.compactions),
         "spent": _spend(run.spent),
         "waste": _spend(run.waste),
+        "repeated": _spend(run.repeated),
         "loops": [_loop(loop) for loop in run.loops],
     }
 
@@ -128,6 +136,7 @@ def _spend(spend: Spend) -> dict[str, Any]:
         "seconds": _rounded(spend.seconds, 3),
         "inputTokens": _rounded(spend.input_tokens, 1),
         "outputTokens": _rounded(spend.output_tokens, 1),
+        "cachedInputTokens": _rounded(spend.cached_tokens, 1),
         "cost": _rounded(spend.cost, 6),
     }
 

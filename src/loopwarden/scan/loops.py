@@ -17,7 +17,7 @@ from loopwarden.masking import shorten
 from loopwarden.scan.trace import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from loopwarden.events import Level, Verdict
     from loopwarden.scan.trace import Trace
@@ -50,6 +50,7 @@ _MOST_ROUNDS: Final = 256
 SEQUENCES: Final = frozenset({"ping_pong", "cycle"})
 """Detectors of calls that come in an order."""
 
+_BREAKER: Final[DetectorId] = "global_circuit_breaker"
 _ORDER: Final = {name: place for place, name in enumerate(get_args(DetectorId))}
 _WEIGHTS: Final[dict[Action, int]] = {"allow": 0, "warn": 1, "block": 2, "abort": 3}
 
@@ -64,7 +65,8 @@ class Finding:
     Attributes:
         key: The verdicts' key.
         run: Number of the run id.
-        strongest: The verdict that names the loop; of equal ones the latest.
+        strongest: The verdict that names the loop; of equal ones the latest. The breaker's only if there
+            is no other, since it says nothing but how long the loop went on.
         detectors: Weight and level by detector, to order them by.
         calls: Indices of the calls that belong to it.
         firsts: Index of the first call with each weight: 1 warn, 2 block, 3 abort.
@@ -84,6 +86,11 @@ class Finding:
     message: str = ""
     arguments: dict[int, str] = field(default_factory=dict)
     latest: int = -1
+
+    @property
+    def level(self) -> Level:
+        """The strongest level among its detectors."""
+        return "critical" if any(level == 2 for _, level in self.detectors.values()) else "warning"  # noqa: PLR2004 - see `_level`
 
     @property
     def begun(self) -> int:
@@ -133,7 +140,7 @@ class Findings:
         if not finding.message:
             finding.message = verdict.message or ""
         strength = (weight, 2 if verdict.level == "critical" else 1)
-        if strength >= (weigh(finding.strongest), _level(finding.strongest)):
+        if _rank(verdict) >= _rank(finding.strongest):
             finding.strongest = verdict
         if strength > finding.detectors.get(detector, (0, 0)):
             finding.detectors[detector] = strength
@@ -191,6 +198,10 @@ def _level(verdict: Verdict) -> int:
     return 2 if verdict.level == "critical" else 1
 
 
+def _rank(verdict: Verdict) -> tuple[bool, int, int]:
+    return verdict.detector != _BREAKER, weigh(verdict), _level(verdict)
+
+
 def _joined(found: list[Finding], trace: Trace) -> list[Finding]:
     """Joins findings that are one loop.
 
@@ -241,7 +252,7 @@ def _continued(found: list[Finding], trace: Trace) -> Iterator[tuple[int, int]]:
 
 def _union(group: list[Finding]) -> Finding:
     group.sort(key=lambda finding: finding.begun)
-    lead = max(group, key=lambda each: (weigh(each.strongest), _level(each.strongest), len(each.calls)))
+    lead = max(group, key=lambda each: (*_rank(each.strongest), len(each.calls)))
     joined = Finding(key=lead.key, run=lead.run, strongest=lead.strongest, message=group[0].message)
     for finding in group:
         joined.calls |= finding.calls
@@ -260,6 +271,14 @@ def ordered(detectors: dict[DetectorId, tuple[int, int]]) -> tuple[DetectorId, .
     return tuple(sorted(detectors, key=lambda name: (tuple(-part for part in detectors[name]), _ORDER[name])))
 
 
-def level_of(strengths: Iterable[tuple[int, int]]) -> Level:
-    """The strongest level among the strengths of a finding's detectors."""
-    return "critical" if any(level == 2 for _, level in strengths) else "warning"  # noqa: PLR2004 - see `_level`
+def told(detectors: dict[DetectorId, tuple[int, int]]) -> tuple[DetectorId, ...]:
+    """The detectors as a report names them: as `ordered`, but of equals those of sequences come first.
+
+    The breaker comes last in any case: the others say what goes on.
+    """
+
+    def place(name: DetectorId) -> tuple[bool, int, int, bool]:
+        weight, level = detectors[name]
+        return name == _BREAKER, -weight, -level, name not in SEQUENCES
+
+    return tuple(sorted(ordered(detectors), key=place))

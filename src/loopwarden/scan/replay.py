@@ -50,6 +50,11 @@ class ScanOptions:
     agent_id: str | None = None
     since: float | None = None
 
+    @property
+    def switched_off(self) -> bool:
+        """Whether the configuration says `enabled: false`, so that nothing can be found."""
+        return self.config.settings(self.agent_id).enabled is False
+
 
 @dataclass(slots=True)
 class Stream:
@@ -106,7 +111,9 @@ def play_items(
         if type(item) is Recorded:
             streams[item.stream].feed(item.event)
         elif type(item) is Spent:
-            streams[item.stream].trace.spent(item.input_tokens, item.output_tokens, item.cost)
+            streams[item.stream].trace.spent(
+                item.input_tokens, item.output_tokens, item.cost, item.cached_tokens
+            )
         elif type(item) is StreamStart and item.stream not in streams:
             streams[item.stream] = Stream(item, guard.session(item.stream))
 
@@ -119,6 +126,8 @@ def scan_file(
     streams: dict[str, Stream] = {}
     error = None
     try:
+        if source.path is None:
+            _ = source.head  # of a stream it can't be looked at later
         guard = LoopGuard(options.config, agent_id=options.agent_id, mode="observe")
         with _no_collection():
             play_items(reader.read(source, notes), guard, streams, tick)
@@ -128,6 +137,9 @@ def scan_file(
         error = str(fault)
     except Exception as fault:  # noqa: BLE001 - one odd file must not end the scan of all others
         error = f"could not be read as {reader.title}: {type(fault).__name__}: {fault}"
+    if not any(len(stream.trace) for stream in streams.values()) and not _fits(reader, source):
+        error = f"not a {reader.name} file" + (f" ({error})" if error else "")
+        streams = {}
     source.forget()
     limit = options.config.settings(options.agent_id).refused_call_limit
     runs = [
@@ -143,7 +155,16 @@ def scan_file(
         notes=dict(notes.counts),
         error=None if error is None else clean(error, _MESSAGE_SHOWN),
         why=None if error is None else "unreadable",
+        older=len(streams) - len(runs),
     )
+
+
+def _fits(reader: Reader, source: Source) -> bool:
+    """Whether the file is of the reader's format; one that can't be opened may be."""
+    try:
+        return reader.sniff(source)
+    except TranscriptError:
+        return True
 
 
 def _ended_before(last_at: float | None, since: float) -> bool:

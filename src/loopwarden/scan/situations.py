@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from loopwarden.config import load_config
-from loopwarden.errors import TranscriptError
+from loopwarden.errors import LONGEST_REASON, TranscriptError
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guard import LoopGuard
+from loopwarden.masking import clean
 from loopwarden.scan.bounds import Answer, broken_bounds, check_bound
 from loopwarden.transcripts.events import FIELDS
 from loopwarden.transcripts.model import ReadNotes
@@ -35,6 +36,9 @@ Expected: TypeAlias = tuple[str, str, int] | None
 
 BEYOND_THE_REFERENCE: Final = ("cycle", "unknownToolChurn", "repeatedFailure", "failureStreak", "stagnation")
 """The switches that are off while a recording is played: the reference had no such detectors."""
+
+MOST_NAMED: Final = 20
+"""Most lines of a file that are named as being no situations."""
 
 _MODES: Final = ("enforce", "observe")
 _FIELDS: Final = ("id", "kind", "title", "mode", "config", "events", "expect")
@@ -89,26 +93,46 @@ class Result:
     idle: bool = False
 
 
+class SituationsError(TranscriptError):
+    """Lines of a file are no situations.
+
+    Attributes:
+        lines: What is wrong, one line of bounded length for each.
+    """
+
+    def __init__(self, source: str, lines: list[str]) -> None:
+        super().__init__(source, lines[0])
+        self.lines = tuple(clean(line, LONGEST_REASON) for line in lines)
+        if len(lines) > 1:
+            most = f"the first {len(lines)}" if len(lines) >= MOST_NAMED else str(len(lines))
+            self.args = ("\n  ".join([f"{self.source}: {most} lines are no situations", *self.lines]),)
+
+
 def load_situations(path: Path) -> list[Situation]:
     """Every situation of a file, in order; blank lines are skipped.
 
     Raises:
-        TranscriptError: The file can't be read, or a line is no situation (with its number and why).
+        TranscriptError: The file can't be read.
+        SituationsError: Lines are no situations; the first `MOST_NAMED` are told, each with its number.
     """
     source = Source(path)
     found: list[Situation] = []
     notes = ReadNotes()
+    faults: list[tuple[int, str]] = []
     for number, line in source.lines(notes):
         try:
             found.append(_situation(exact(line), number))
         except ValueError as error:
-            raise TranscriptError(
-                source.label, f"line {number}: no valid JSON: {str(error).splitlines()[0]}"
-            ) from error
+            faults.append((number, f"no valid JSON: {str(error).splitlines()[0]}"))
         except _WrongError as error:
-            raise TranscriptError(source.label, f"line {number}: {error}") from error
+            faults.append((number, str(error)))
+        if len(faults) == MOST_NAMED:
+            break
     if "long_line" in notes.counts:
-        raise TranscriptError(source.label, f"line {notes.first_line['long_line']}: too long")
+        faults.append((notes.first_line["long_line"], "too long"))
+    if faults:
+        lines = [f"line {number}: {fault}" for number, fault in sorted(faults)]
+        raise SituationsError(source.label, lines)
     if not found:
         raise TranscriptError(source.label, "holds no situation")
     return found

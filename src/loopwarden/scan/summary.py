@@ -34,6 +34,7 @@ class Spend:
             reply with other calls too counts by its share. `None` where the file has no tokens.
         output_tokens: Tokens that those replies wrote, likewise.
         cost: US dollars of those replies, likewise.
+        cached_tokens: Those of `input_tokens` that came from a provider's cache, where the file tells.
     """
 
     calls: int = 0
@@ -41,6 +42,7 @@ class Spend:
     input_tokens: float | None = None
     output_tokens: float | None = None
     cost: float | None = None
+    cached_tokens: float | None = None
 
     @property
     def tokens(self) -> float | None:
@@ -56,6 +58,7 @@ class Spend:
             input_tokens=_sum(self.input_tokens, other.input_tokens),
             output_tokens=_sum(self.output_tokens, other.output_tokens),
             cost=_sum(self.cost, other.cost),
+            cached_tokens=_sum(self.cached_tokens, other.cached_tokens),
         )
 
 
@@ -99,15 +102,20 @@ class Step:
 class Loop:
     """One loop of a run. Findings of several detectors about mostly the same calls are one loop.
 
+    What is only of level `warning` would go on under a guard, which says a word about it and no more:
+    a *repetition*. Sums keep the two apart.
+
     Attributes:
         key: Names it within the run.
-        detectors: Who found it, the strongest first.
+        detectors: Who found it, the strongest first, those that say more than how long it went on before
+            the others.
         level: The strongest level.
         tool: Tool of the strongest finding, empty for `none`.
         paired_tools: The other tools of an alternation or a cycle.
         pattern: How it repeats.
         steps: The calls that repeat, in order of the sequence where there is one, shortened to a few.
         more_steps: How many different calls are left out of `steps`.
+        signatures: Numbers of all its different calls, those of `steps` included.
         calls: How many calls belong to it.
         count: What the strongest detector counted at last.
         threshold: The number which that count reached.
@@ -138,6 +146,7 @@ class Loop:
     pattern: Pattern
     steps: tuple[Step, ...]
     more_steps: int = 0
+    signatures: tuple[int, ...] = ()
     calls: int
     count: int
     threshold: int
@@ -154,6 +163,11 @@ class Loop:
     after_warning: Spend
     after_block: Spend | None
     message: str
+
+    @property
+    def repetition(self) -> bool:
+        """Whether the guard would only have warned about it."""
+        return self.level == "warning"
 
     @property
     def badness(self) -> tuple[float, ...]:
@@ -193,12 +207,14 @@ class Run:
         agent: Name of the agent, where the file tells.
         model: Name of the model, where the file tells.
         calls: How many calls.
-        calls_in_loops: How many of them belong to a loop, each counted once.
+        calls_in_loops: How many of them belong to a loop that would be refused or ended, each counted once.
+        calls_in_repetitions: How many of the others belong to a repetition.
         first_at: Time of the first call in seconds, `None` if unknown.
         last_at: Time of the last event.
         spent: What the whole run took.
         waste: What went on in loops after the first finding of each, each call counted once.
-        loops: The worst first.
+        repeated: The same for repetitions, without what is in `waste`.
+        loops: Loops and repetitions, the worst first.
         timeline: Every call.
     """
 
@@ -209,18 +225,31 @@ class Run:
     model: str | None = None
     calls: int
     calls_in_loops: int
+    calls_in_repetitions: int = 0
     first_at: float | None
     last_at: float | None
     spent: Spend
     waste: Spend
+    repeated: Spend = Spend()
     loops: tuple[Loop, ...]
     timeline: Timeline
+
+    @property
+    def stuck(self) -> int:
+        """How many of `loops` would have been refused or ended."""
+        return sum(not loop.repetition for loop in self.loops)
+
+    @property
+    def repetitions(self) -> int:
+        """How many of `loops` would only have been warned about."""
+        return sum(loop.repetition for loop in self.loops)
 
     @property
     def badness(self) -> tuple[float, ...]:
         """Sorts the worst last."""
         level = max((LEVEL_WEIGHT[loop.level] for loop in self.loops), default=0)
-        return (level, self.waste.calls, self.waste.tokens or 0, self.calls_in_loops, self.calls)
+        spend = self.waste if level == LEVEL_WEIGHT["critical"] else self.repeated
+        return (level, spend.calls, spend.tokens or 0, self.calls_in_loops, self.calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +264,7 @@ class FileReport:
         notes: Oddities that the reader handled, kind to how often.
         error: Why the file could not be read (wholly), one line; `None` if it was.
         why: The kind of reason; a file that is `empty` counts as read, since there was nothing in it.
+        older: How many of its runs were left out because they ended before `since`.
     """
 
     path: str
@@ -244,6 +274,7 @@ class FileReport:
     notes: dict[str, int] = field(default_factory=dict)
     error: str | None = None
     why: Why | None = None
+    older: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +287,8 @@ class Report:
         config_warnings: What was repaired in it.
         since: Runs whose last event is older (seconds since the epoch) were left out; `None`: none were.
         looked_in: Where sessions were looked for when no path was given, each with how many were found.
+        switched_off: Whether the configuration says `enabled: false`, so that nothing can be found.
+        unchanged: How many more files were not read through, since they last changed before `since`.
     """
 
     files: tuple[FileReport, ...]
@@ -263,6 +296,8 @@ class Report:
     config_warnings: tuple[str, ...] = ()
     since: float | None = None
     looked_in: tuple[tuple[str, str, int], ...] = ()
+    switched_off: bool = False
+    unchanged: int = 0
 
     @property
     def runs(self) -> list[tuple[FileReport, Run]]:
@@ -272,9 +307,28 @@ class Report:
 
     @property
     def loops(self) -> list[tuple[FileReport, Run, Loop]]:
-        """Every loop, the worst first."""
-        found = [(file, run, loop) for file in self.files for run in file.runs for loop in run.loops]
+        """Every loop that would have been refused or ended, the worst first."""
+        return self._loops(repetitions=False)
+
+    @property
+    def repetitions(self) -> list[tuple[FileReport, Run, Loop]]:
+        """Every repetition that would only have been warned about, the longest first."""
+        return self._loops(repetitions=True)
+
+    def _loops(self, *, repetitions: bool) -> list[tuple[FileReport, Run, Loop]]:
+        found = [
+            (file, run, loop)
+            for file in self.files
+            for run in file.runs
+            for loop in run.loops
+            if loop.repetition is repetitions
+        ]
         return sorted(found, key=lambda triple: triple[2].badness, reverse=True)
+
+    @property
+    def only_older(self) -> int:
+        """How many files hold nothing but runs that ended before `since`."""
+        return self.unchanged + sum(bool(file.older) and not file.runs for file in self.files)
 
     @property
     def unreadable(self) -> list[FileReport]:
@@ -285,37 +339,50 @@ class Report:
     def totals(self) -> Totals:
         """The sums over all runs."""
         runs = [run for file in self.files for run in file.runs]
-        spent = waste = Spend()
+        spent = waste = repeated = Spend()
         for run in runs:
             spent += run.spent
             waste += run.waste
-        levels = [loop.level for run in runs for loop in run.loops]
+            repeated += run.repeated
+        repetitions = [loop for run in runs for loop in run.loops if loop.repetition]
         return Totals(
             files=len(self.files),
             unreadable=len(self.unreadable),
             runs=len(runs),
-            runs_with_loops=sum(bool(run.loops) for run in runs),
-            loops=len(levels),
-            critical=levels.count("critical"),
+            runs_with_loops=sum(bool(run.stuck) for run in runs),
+            runs_with_repetitions=sum(bool(run.repetitions) for run in runs),
+            loops=sum(run.stuck for run in runs),
+            repetitions=len(repetitions),
+            with_news=sum(loop.same_results is False for loop in repetitions),
             calls_in_loops=sum(run.calls_in_loops for run in runs),
+            calls_in_repetitions=sum(run.calls_in_repetitions for run in runs),
             spent=spent,
             waste=waste,
+            repeated=repeated,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Sums over a report; `spent.calls` are all calls, `waste` as in `Run`."""
+    """Sums over a report; `spent.calls` are all calls, `waste` and `repeated` as in `Run`.
+
+    `loops` would have been refused or ended, `repetitions` only warned about, `with_news` of these with
+    results that changed.
+    """
 
     files: int
     unreadable: int
     runs: int
     runs_with_loops: int
+    runs_with_repetitions: int
     loops: int
-    critical: int
+    repetitions: int
+    with_news: int
     calls_in_loops: int
+    calls_in_repetitions: int
     spent: Spend
     waste: Spend
+    repeated: Spend
 
     @property
     def share_in_loops(self) -> float:

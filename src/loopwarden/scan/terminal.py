@@ -24,6 +24,7 @@ _LEVEL_STYLE: Final = {"warning": "yellow", "critical": "bold red"}
 _WIDE: Final = 72
 _WIDEST: Final = 110
 _NAMED: Final = 20
+_STEPS_OF_REPETITION: Final = 2
 
 
 def print_report(
@@ -40,7 +41,8 @@ def print_report(
     """
     _looked(console, report)
     _answer(console, report)
-    loops, runs = report.loops, [pair for pair in report.runs if pair[1].loops]
+    loops, runs = report.loops, [pair for pair in report.runs if pair[1].stuck]
+    names = words.names(report)
     if loops:
         _heading(
             console,
@@ -49,7 +51,8 @@ def print_report(
         for place, (file, run, loop) in enumerate(loops[:top], 1):
             _loop(console, place, file, run, loop)
         _heading(console, f"Worst {top:,} of {len(runs):,} runs" if len(runs) > top else "Runs with loops")
-        _runs(console, runs[:top])
+        _runs(console, runs[:top], names)
+    _repetitions(console, report.repetitions, top)
     _unread(console, report)
     _notes(console, report)
     _next(console, report, html, command)
@@ -95,31 +98,48 @@ def _answer(console: Console, report: Report) -> None:
     totals = report.totals
     files = words.plural(totals.files, "file")
     runs, calls = words.plural(totals.runs, "run"), words.plural(totals.spent.calls, "call")
+    if report.switched_off:
+        _line(console, words.SWITCHED_OFF, "bold yellow", indent=0)
     _line(console, f"{files}, {runs}, {calls}", "bold", indent=0)
     if not totals.loops:
-        _line(
-            console, "No loops found." if totals.runs else "No recorded runs found.", "bold green", indent=0
-        )
+        well = totals.runs and not report.switched_off
+        _line(console, words.nothing(report), "bold green" if well else "bold", indent=0)
     else:
-        critical = f" ({totals.critical:,} critical)" if totals.critical else ""
-        style = "bold red" if totals.critical else "bold yellow"
-        head = (
-            f"{words.plural(totals.loops, 'loop')}{critical} in {words.plural(totals.runs_with_loops, 'run')}"
-        )
         share = words.percent(totals.share_in_loops)
-        _line(
-            console,
-            f"{head}; {words.plural(totals.calls_in_loops, 'call')} in loops ({share})",
-            style,
-            indent=0,
-        )
+        inside = f"{words.plural(totals.calls_in_loops, 'call')} in loops ({share})"
+        _line(console, f"{words.headline(totals)}; {inside}", "bold red", indent=0)
         waste = words.spend(totals.waste)
         _line(console, f"Spent in loops after the guard would have warned: {waste}", "bold", indent=0)
+    if totals.repetitions:
+        _line(console, words.repetitions(totals), "yellow", indent=0)
     for warning in report.config_warnings:
         _line(console, f"config: {warning}", "yellow", indent=0)
 
 
-def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) -> None:
+def _repetitions(console: Console, found: list[tuple[FileReport, Run, Loop]], top: int) -> None:
+    """The repetitions, in fewer lines than loops."""
+    if not found:
+        return
+    many = f"Longest {top:,} of {len(found):,} repetitions" if len(found) > top else "Repetitions"
+    _heading(console, f"{many}, only warned about")
+    for place, (file, run, loop) in enumerate(found[:top], 1):
+        _head(console, place, loop)
+        for step in loop.steps[:_STEPS_OF_REPETITION]:
+            _line(console, f"{step.tool}({step.arguments})", "cyan", indent=5)
+        _where(console, file, run)
+
+
+def _where(console: Console, file: FileReport, run: Run) -> None:
+    _whole(
+        console,
+        "in " if run.title == file.path else f"run {run.title} in ",
+        file.path,
+        style="dim",
+        indent=3,
+    )
+
+
+def _head(console: Console, place: int, loop: Loop) -> None:
     head = Text(f"{place:>2} ")
     head.append(loop.level, style=_LEVEL_STYLE[loop.level])
     head.append(f" {loop.detectors[0]}", style="bold")
@@ -129,8 +149,12 @@ def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) 
     for number, piece in enumerate(head.wrap(console, max(console.width - 3, 10))):
         piece.rstrip()
         console.print(piece if not number else Text("   ") + piece, soft_wrap=True)
+
+
+def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) -> None:
+    _head(console, place, loop)
     for step in loop.steps:
-        times = f"  {step.calls:,} times" if len(loop.steps) > 1 else ""
+        times = f"  {words.plural(step.calls, 'time')}" if len(loop.steps) > 1 else ""
         _line(console, f"{step.tool}({step.arguments}){times}", "cyan", indent=5)
     if loop.more_steps:
         _line(console, f"and {loop.more_steps:,} more", "cyan", indent=5)
@@ -141,17 +165,15 @@ def _loop(console: Console, place: int, file: FileReport, run: Run, loop: Loop) 
     if loop.after_block is not None and loop.warned is not None:
         after += f"; after the refusal: {words.spend(loop.after_block)}"
     _line(console, after, indent=3)
-    where = "in " if run.title == file.path else f"run {run.title} in "
-    _whole(console, where, file.path, style="dim", indent=3)
+    _where(console, file, run)
 
 
-def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:
+def _runs(console: Console, runs: list[tuple[FileReport, Run]], names: dict[tuple[str, str], str]) -> None:
     if console.width < _WIDE:
         for file, run in runs:
             share = words.percent(run.calls_in_loops / run.calls) if run.calls else "-"
-            _line(
-                console, f"{run.title} ({file.format}): {words.plural(run.calls, 'call')}, {share} in loops"
-            )
+            name = names[file.path, run.stream]
+            _line(console, f"{name} ({file.format}): {words.plural(run.calls, 'call')}, {share} in loops")
             _line(console, f"after warnings: {words.spend(run.waste)}", indent=4)
         return
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
@@ -159,12 +181,12 @@ def _runs(console: Console, runs: list[tuple[FileReport, Run]]) -> None:
     for name in ("calls", "loops", "in loops", "after warnings"):
         table.add_column(name, justify="left" if name == "after warnings" else "right")
     table.width = min(console.width, _WIDEST) if console.is_terminal else None
-    for _, run in runs:
+    for file, run in runs:
         share = words.percent(run.calls_in_loops / run.calls) if run.calls else "-"
         row = (
-            run.title,
+            names[file.path, run.stream],
             words.number(run.calls),
-            words.number(len(run.loops)),
+            words.number(run.stuck),
             share,
             words.spend(run.waste),
         )
@@ -195,14 +217,15 @@ def _notes(console: Console, report: Report) -> None:
 
 def _next(console: Console, report: Report, html: str | None, command: str) -> None:
     hints = []
-    if not report.files:
+    found = report.loops or report.repetitions
+    if not report.files and not report.unchanged:
         hints.append(("To scan recorded runs elsewhere:", "loopwarden scan PATH"))
     if html is not None:
         hints.append(("The page, for your browser:", html))
-    elif report.loops:
+    elif found:
         hints.append(("To see every call of the runs:", f"{command} --html report.html"))
-    if report.loops:
-        hints.append(("What the worst one means:", f"loopwarden explain {report.loops[0][2].detectors[0]}"))
+    if found:
+        hints.append(("What the worst one means:", f"loopwarden explain {found[0][2].detectors[0]}"))
     if hints:
         console.print()
         for what, name in hints:

@@ -58,11 +58,18 @@ class Strip:
 
 
 def colours(run: Run) -> dict[int, str]:
-    """Class of each signature that is not grey: those in loops first, then by how often they come."""
+    """Class of each signature that is not grey: those in loops first, then by how often they come.
+
+    Where a loop's calls vary, all calls of one tool in it have one colour.
+    """
     chosen: dict[int, str] = {}
-    strong = dict.fromkeys(step.signature for loop in run.loops for step in loop.steps)
-    for place, signature in enumerate(strong):
-        chosen[signature] = f"s{place % STRONG + 1}"
+    given: dict[tuple[bool, int], str] = {}
+    for loop in run.loops:
+        varied = loop.pattern == "varied"
+        for signature in (*(step.signature for step in loop.steps), *loop.signatures):
+            if signature not in chosen:
+                of = (True, run.timeline.tool_of[signature]) if varied else (False, signature)
+                chosen[signature] = given.setdefault(of, f"s{len(given) % STRONG + 1}")
     counts = Counter(run.timeline.signatures)
     pale = 0
     for signature, count in counts.most_common():

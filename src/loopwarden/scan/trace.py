@@ -46,6 +46,7 @@ class Reply:
     input_tokens: int
     output_tokens: int
     cost: float | None
+    cached_tokens: int = 0
 
 
 class Trace:
@@ -148,7 +149,9 @@ class Trace:
         for call_id in call_ids:
             self._open.pop((run, call_id), None)
 
-    def spent(self, input_tokens: int, output_tokens: int, cost: float | None) -> None:
+    def spent(
+        self, input_tokens: int, output_tokens: int, cost: float | None, cached_tokens: int = 0
+    ) -> None:
         """A reply is complete: it asked for every call since the reply before it.
 
         Numbers that no reply can have count as the nearest possible one, money as unknown.
@@ -156,7 +159,9 @@ class Trace:
         end = len(self.weight)
         read, written = min(max(input_tokens, 0), _MANY), min(max(output_tokens, 0), _MANY)
         paid = cost if cost is not None and 0 <= cost < _FAR else None
-        self.replies.append(Reply(self._reply_start, end, read, written, paid))
+        self.replies.append(
+            Reply(self._reply_start, end, read, written, paid, min(max(cached_tokens, 0), read))
+        )
         self._reply_start = end
 
     def recent_arguments(self) -> dict[int, object]:

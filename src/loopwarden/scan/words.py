@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from loopwarden.scan.summary import CallRef, Loop, Spend
+    from loopwarden.scan.summary import CallRef, Loop, Report, Spend, Totals
 
 _EPOCH_FROM: Final = 100_000_000.0
 _EPOCH_TO: Final = 4_102_444_800.0  # the year 2100; later ones are no times of recorded runs
@@ -76,15 +78,67 @@ def place(ref: CallRef) -> str:
 
 
 def spend(value: Spend) -> str:
-    """`28 calls, 12 min, 120k tokens, $0.31`; what the file does not tell is left out, and no money too."""
+    """`28 calls, 12 min, 120k tokens, 90k of them cached, $0.31`.
+
+    What the file does not tell is left out, and no money too.
+    """
     parts = [plural(value.calls, "call")]
     if value.seconds is not None:
         parts.append(duration(value.seconds))
     if value.tokens is not None:
         parts.append(f"{amount(value.tokens)} tokens")
+    if value.cached_tokens:
+        parts.append(f"{amount(value.cached_tokens)} of them cached")
     if value.cost:
         parts.append(money(value.cost))
     return ", ".join(parts)
+
+
+def repetitions(totals: Totals) -> str:
+    """`2 repetitions with news would only have been warned about: 12 calls, 40 s`."""
+    news = " with news" if totals.with_news == totals.repetitions else f" ({totals.with_news:,} with news)"
+    news = news if totals.with_news else ""
+    return (
+        f"{plural(totals.repetitions, 'repetition')}{news} would only have been warned about:"
+        f" {spend(totals.repeated)}"
+    )
+
+
+def headline(totals: Totals) -> str:
+    """`3 loops in 2 runs`."""
+    return f"{plural(totals.loops, 'loop')} in {plural(totals.runs_with_loops, 'run')}"
+
+
+def nothing(report: Report) -> str:
+    """What stands in place of the loops where there are none."""
+    if any(file.runs for file in report.files):
+        return "No loops found."
+    older = report.only_older
+    if not older:
+        return "No recorded runs found."
+    return f"{plural(older, 'file')} {'holds' if older == 1 else 'hold'} only older runs."
+
+
+def names(report: Report) -> dict[tuple[str, str], str]:
+    """What to call each run, by path of its file and id of its stream: no two have the same name.
+
+    That is its title, with as much of its file and stream before it as it takes to tell it apart.
+    """
+    runs = [(file.path, run.stream, run.title) for file in report.files for run in file.runs]
+    forms = [
+        (title, f"{PurePath(path).name}: {title}", f"{path}: {title}", f"{path} {stream}: {title}")
+        for path, stream, title in runs
+    ]
+    taken = [Counter(column) for column in zip(*forms, strict=True)]
+    return {
+        (path, stream): next(
+            (form[place] for place, counts in enumerate(taken) if counts[form[place]] == 1), form[-1]
+        )
+        for (path, stream, _), form in zip(runs, forms, strict=True)
+    }
+
+
+SWITCHED_OFF: Final = "The configuration switches all detectors off (enabled: false)"
 
 
 def results(loop: Loop) -> str:

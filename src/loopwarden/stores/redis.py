@@ -36,8 +36,8 @@ WAIT_SECONDS: Final = 2.0
 _INDEX: Final = "loopwarden:{runs}"
 """The sorted set of keys by the time of their last change."""
 
-_TRY_SECONDS: Final = 10.0
-"""How long an update goes on trying while others are faster."""
+TRY_SECONDS: Final = 10.0
+"""How long an update goes on trying by default while other programs are faster."""
 
 _TOKEN_BYTES: Final = 8
 _LONGEST_PAUSE: Final = 0.02
@@ -72,8 +72,9 @@ _MOVE: Final = """
 if redis.call('EXISTS', KEYS[1]) == 1 then
     redis.call('RENAME', KEYS[1], KEYS[2])
     redis.call('PEXPIRE', KEYS[2], ARGV[1])
-    redis.call('ZREM', KEYS[3], ARGV[3])
     redis.call('ZADD', KEYS[3], ARGV[2], ARGV[4])
+    redis.call('ZREM', KEYS[3], ARGV[3])
+    redis.call('PEXPIRE', KEYS[3], ARGV[1])
 end
 """
 
@@ -85,7 +86,8 @@ class RedisStore:
         url: `redis://`, `rediss://` or `unix://`, as redis-py takes it.
         idle_seconds: What nobody changed for this long is forgotten.
         max_runs: Most keys that are kept.
-        wait_seconds: How long an answer of the server is waited for.
+        wait_seconds: How long an answer of the server is waited for; `socket_timeout` in the address wins.
+        try_seconds: How long an update goes on trying while other programs are faster.
 
     Raises:
         StoreError: The address is wrong, or nothing answers there.
@@ -99,10 +101,12 @@ class RedisStore:
         idle_seconds: float = IDLE_SECONDS,
         max_runs: int = MAX_RUNS,
         wait_seconds: float = WAIT_SECONDS,
+        try_seconds: float = TRY_SECONDS,
     ) -> None:
         check_bounds(idle_seconds, max_runs)
         self._idle_ms = max(1, int(idle_seconds * 1000))
         self._most = max_runs
+        self._try = try_seconds
         try:
             self._redis: Any = redis.Redis.from_url(
                 url,
@@ -119,7 +123,7 @@ class RedisStore:
     def update(self, key: str, change: Change[Answer]) -> Answer:
         """As `Store.update`."""
         found = self._get(key)
-        until = time.monotonic() + _TRY_SECONDS
+        until = time.monotonic() + self._try
         pause = 0.0005
         while True:
             data, answer = change(found[_TOKEN_BYTES:] if found else None)
@@ -140,7 +144,7 @@ class RedisStore:
             if done:
                 return answer
             if time.monotonic() >= until:
-                raise StoreError(f"redis: other programs were faster for {_TRY_SECONDS:g} seconds")
+                raise StoreError(f"redis: other programs were faster for {self._try:g} seconds")
             found = now[0] if now else None
             time.sleep(pause * random.random())  # noqa: S311 - so that waiting programs don't meet
             pause = min(2 * pause, _LONGEST_PAUSE)

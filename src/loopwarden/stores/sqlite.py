@@ -85,6 +85,9 @@ class SqliteStore:
         ValueError: `idle_seconds` or `max_runs` is out of range.
     """
 
+    _connection: sqlite3.Connection | None = None
+    _process = 0
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -101,8 +104,6 @@ class SqliteStore:
         self._wait = wait_seconds
         self._clock = clock
         self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
         self._file = (0, 0)
         with self._transaction():
             pass
@@ -143,6 +144,9 @@ class SqliteStore:
         with self._transaction() as connection:
             self._run(connection, _DELETE, key)
 
+    def __del__(self) -> None:
+        self._drop()
+
     def close(self) -> None:
         """As `Store.close`."""
         with self._lock:
@@ -158,7 +162,7 @@ class SqliteStore:
                 yield connection
                 self._run(connection, "COMMIT")
             except BaseException:
-                if self._connection is not None:
+                if self._connection is not None and connection.in_transaction:
                     self._run(connection, "ROLLBACK")
                 raise
 

@@ -65,6 +65,7 @@ class AnthropicDialect(captures.MessageLists):
             reply_id=word(body.get("id")),
             model=word(body.get("model")),
             usage=_usage(body.get("usage")),
+            cached=count(mapping(body.get("usage")).get("cache_read_input_tokens")),
         )
 
     def assembled(self, events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

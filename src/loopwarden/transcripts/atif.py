@@ -128,8 +128,8 @@ def _trajectory(
             open_calls.pop(given, None)
             yield from stream.result(given, tool_result(content), at=at)
         if place in spent:
-            tokens_in, tokens_out, cost = spent[place]
-            yield from stream.spent(tokens_in, tokens_out, cost, at)
+            tokens_in, tokens_out, cost, cached = spent[place]
+            yield from stream.spent(tokens_in, tokens_out, cost, at, cached=cached)
     stream.finish()
 
 
@@ -169,7 +169,7 @@ def _is_compaction(step: dict[str, Any]) -> bool:
     return _COMPACTION.search(text_of(step.get("message"))) is not None
 
 
-def _spending(trajectory: dict[str, Any], steps: list[Any]) -> dict[int, tuple[int, int, float | None]]:
+def _spending(trajectory: dict[str, Any], steps: list[Any]) -> dict[int, tuple[int, int, float | None, int]]:
     """What each reply spent, by place; where only the whole is known, every reply gets an equal share."""
     replies = [
         place
@@ -178,13 +178,14 @@ def _spending(trajectory: dict[str, Any], steps: list[Any]) -> dict[int, tuple[i
         and step.get("source") == "agent"
         and step.get("is_copied_context") is not True
     ]
-    spent: dict[int, tuple[int, int, float | None]] = {}
+    spent: dict[int, tuple[int, int, float | None, int]] = {}
     for place in replies:
         metrics = mapping(steps[place].get("metrics"))
         row = (
             count(metrics.get("prompt_tokens")),
             count(metrics.get("completion_tokens")),
             money(metrics.get("cost_usd")),
+            count(metrics.get("cached_tokens")),
         )
         if any(row):
             spent[place] = row
@@ -196,5 +197,6 @@ def _spending(trajectory: dict[str, Any], steps: list[Any]) -> dict[int, tuple[i
     if not (total_in or total_out or cost):
         return spent
     share = cost / len(replies) if cost is not None else None
-    parts = zip(replies, shares(total_in, len(replies)), shares(total_out, len(replies)), strict=True)
-    return {place: (tokens_in, tokens_out, share) for place, tokens_in, tokens_out in parts}
+    totals = (total_in, total_out, count(final.get("total_cached_tokens")))
+    parts = zip(replies, *(shares(total, len(replies)) for total in totals), strict=True)
+    return {place: (tokens_in, tokens_out, share, cached) for place, tokens_in, tokens_out, cached in parts}

@@ -107,7 +107,8 @@ class _Agent(Stream):
         self.paid.add(reply)
         fields = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         read, written = sum(count(usage.get(name)) for name in fields), count(usage.get("output_tokens"))
-        return self.spent(read, written, at=self.usage_at)
+        cached = count(usage.get("cache_read_input_tokens"))
+        return self.spent(read, written, at=self.usage_at, cached=cached)
 
     def price(self, cost: object, at: float | None, *, total: bool) -> Iterable[Item]:
         """Money that a record names, for the session so far (`total`) or for itself."""

@@ -138,7 +138,7 @@ class _Rollout:
         self._said: str | None = None  # the user message given last, until something else comes
         self._turn = 0
         self._turn_over = True  # the next call belongs to a new reply
-        self._total = (0, 0)  # tokens so far: read, written
+        self._total = (0, 0, 0)  # tokens so far: read, written, read from a cache
 
     def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
         kind, payload = word(record.get("type")), record.get("payload")
@@ -193,10 +193,10 @@ class _Rollout:
             yield from self._user(payload.get("message"), at)
         elif kind == "event_msg" and payload.get("type") == "token_count":
             self._turn_over = True
-            read, written = self._more_tokens(payload)
+            read, written, cached = self._more_tokens(payload)
             if read or written:
                 stream = yield from self._begun()
-                yield from stream.spent(read, written, at=at)
+                yield from stream.spent(read, written, at=at, cached=cached)
 
     def _response_item(self, item: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
         kind = word(item.get("type"))
@@ -252,13 +252,17 @@ class _Rollout:
         self._turn_over = True
         yield stream.user(at)
 
-    def _more_tokens(self, payload: dict[str, Any]) -> tuple[int, int]:
-        """Tokens read and written since the last count; the events repeat, so the totals are compared."""
+    def _more_tokens(self, payload: dict[str, Any]) -> tuple[int, int, int]:
+        """Tokens read, written and read from a cache since the last count.
+
+        The events repeat, so the totals are compared.
+        """
         total = mapping(mapping(payload.get("info")).get("total_token_usage"))
         if not total:
-            return (0, 0)
-        now = (count(total.get("input_tokens")), count(total.get("output_tokens")))
-        before, self._total = self._total, now
-        if now[0] < before[0] or now[1] < before[1]:  # counted afresh
-            return now
-        return (now[0] - before[0], now[1] - before[1])
+            return (0, 0, 0)
+        read, written = count(total.get("input_tokens")), count(total.get("output_tokens"))
+        cached = count(total.get("cached_input_tokens"))
+        before, self._total = self._total, (read, written, cached)
+        if read < before[0] or written < before[1]:  # counted afresh
+            return (read, written, cached)
+        return (read - before[0], written - before[1], max(cached - before[2], 0))

@@ -233,7 +233,7 @@ class Conversations:
             conversation.calls = {}
             conversation.asked = len(conversation.keys)
         if reply.usage is not None:
-            yield from conversation.stream.spent(*reply.usage, reply.cost, reply.at)
+            yield from conversation.stream.spent(*reply.usage, reply.cost, reply.at, cached=reply.cached)
         if reply.reply_id is not None:
             self._by_reply[reply.reply_id] = conversation
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
 from loopwarden.errors import TranscriptError
 from loopwarden.transcripts.registry import by_name, detect
-from loopwarden.transcripts.side_files import is_side_file
+from loopwarden.transcripts.side_files import is_project_file, is_side_file
 from loopwarden.transcripts.source import DEFAULT_LIMITS, Limits, Source
 
 if TYPE_CHECKING:
@@ -30,9 +30,13 @@ LOOKED_AT = frozenset({
 """Endings of the files in a folder whose content is looked at; others are passed over."""
 
 EXPECTED = frozenset({".jsonl", ".ndjson", ".json", ".gz", ".eval", ".traj"})
-"""Those of them that are named if they are of no known format, unless they are known side files."""
+"""Those of them that are named if they are of no known format, unless they are known side files or files
+that every project has."""
 
-PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+PASSED_OVER = frozenset({
+    ".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox", ".nox", ".mypy_cache",
+    ".ruff_cache", ".pytest_cache", "dist", "build",
+})  # fmt: skip
 """Folders within a folder that hold no recorded runs."""
 
 DEEPEST = 64
@@ -210,7 +214,7 @@ class _Search:
         if reader is not None:
             source.forget()  # there may be thousands
             yield Candidate(source=source, reader=reader, size=size, modified=modified)
-        elif named or (_is_expected(source) and not is_side_file(source)):
+        elif named or (_is_expected(source) and not is_side_file(source) and not is_project_file(source)):
             empty = not source.head.strip()
             yield Skipped(
                 label=source.label,

@@ -143,7 +143,7 @@ def _chat(
             yield from _reply(stream, message, turn, at, notes, line=line)
             read = size + count(tokens.get("tool"))
             written = count(tokens.get("output")) + count(tokens.get("thoughts"))
-            yield from stream.spent(read, written, at=at)
+            yield from stream.spent(read, written, at=at, cached=count(tokens.get("cached")))
         elif kind not in ("info", "warning", "error"):
             notes.add("unknown_record", line)
     stream.finish()

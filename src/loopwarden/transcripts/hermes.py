@@ -223,4 +223,5 @@ def _spent(session: dict[str, Any], stream: Stream) -> Iterable[Item]:
     written = count(session.get("output_tokens"))
     cost = money(session.get("actual_cost_usd"))
     cost = cost if cost is not None else money(session.get("estimated_cost_usd"))
-    return stream.spent(read, written, cost, seconds(session.get("ended_at")))
+    cached = count(session.get("cache_read_tokens"))
+    return stream.spent(read, written, cost, seconds(session.get("ended_at")), cached=cached)

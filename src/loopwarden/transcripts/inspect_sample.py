@@ -206,7 +206,8 @@ class _Events:
                 asked = resolve(call.get("arguments"), self._attachments)
                 calls.append(_Run(tool, asked, given, at=at))
         usage = mapping(output.get("usage")) if event.get("cache") != "read" else {}
-        spent = actor.stream.spent(*_tokens(usage), money(usage.get("total_cost")), at)
+        cached = count(usage.get("input_tokens_cache_read"))
+        spent = actor.stream.spent(*_tokens(usage), money(usage.get("total_cost")), at, cached=cached)
         yield from actor.reply(calls, spent)
 
     def _actor(self, span: str | None) -> tuple[_Actor, list[Item]]:
@@ -250,6 +251,8 @@ def _messages(
     totals = [_tokens(usage) for usage in usages]
     shares_in = shares(sum(row[0] for row in totals), replies) if replies else []
     shares_out = shares(sum(row[1] for row in totals), replies) if replies else []
+    cached = sum(count(usage.get("input_tokens_cache_read")) for usage in usages)
+    shares_cached = shares(cached, replies) if replies else []
     reply = 0
     for message in messages:
         if not isinstance(message, dict):
@@ -264,7 +267,7 @@ def _messages(
                     continue
                 asked = resolve(arguments(call.get("arguments")), attachments)
                 yield stream.call(tool, asked, given=call.get("id"), turn=f"reply {reply}")
-            yield from stream.spent(shares_in[reply], shares_out[reply])
+            yield from stream.spent(shares_in[reply], shares_out[reply], cached=shares_cached[reply])
             reply += 1
         elif role == "tool":
             shown = _result(message, message.get("content"), attachments)

@@ -94,6 +94,7 @@ def _span(observation: dict[str, Any], trace_id: str | None, thread: str | None)
         _as_tool(span, observation)
         return span
     span.usage = _usage(observation)
+    span.cached = _cached(observation)
     costs = mapping(observation.get("costDetails"))
     span.cost = next(
         (
@@ -131,6 +132,14 @@ def _usage(observation: dict[str, Any]) -> tuple[int, int] | None:
     written = told.get("output", told.get("completionTokens", told.get("completion_tokens")))
     cached = sum(count(value) for key, value in told.items() if key.startswith("input_cache"))
     return (count(read) + cached, count(written)) if read or written else None
+
+
+def _cached(observation: dict[str, Any]) -> int:
+    told = mapping(observation.get("usageDetails"))
+    return sum(
+        count(told.get(name))
+        for name in ("input_cache_read", "input_cached_tokens", "input_cache_read_input_tokens")
+    )
 
 
 def _exchange(observation: dict[str, Any], span: Span) -> Exchange | None:

@@ -83,6 +83,8 @@ def _span(run: dict[str, Any], kinds: dict[str, str]) -> Span:
         _close(span, run)
     else:
         span.usage = _usage(run)
+        told = mapping(mapping(run.get("outputs")).get("usage_metadata"))
+        span.cached = count(mapping(told.get("input_token_details")).get("cache_read"))
         span.cost = money(run.get("total_cost"))
         if kind == "llm":
             span.name = word(metadata.get("ls_model_name")) or span.name

@@ -87,6 +87,7 @@ class Reply:
         follows: Id of the reply that came before it, where the answer names it.
         model: Model that answered.
         usage: Tokens read (cached ones included) and written; `None` if not told.
+        cached: Those of the tokens read that came from a cache.
         cost: US dollars, if told.
         at: Seconds since the epoch.
         replaces_history: Whether `message` is a compacted history and no model reply.
@@ -97,6 +98,7 @@ class Reply:
     follows: str | None = None
     model: str | None = None
     usage: tuple[int, int] | None = None
+    cached: int = 0
     cost: float | None = None
     at: float | None = None
     replaces_history: bool = False

@@ -34,6 +34,14 @@ _FENCE_MARK = re.compile(rb"```(?:bash|mswea_bash_command)")
 _OTHER_MARK = re.compile(rb"returncode>|(?:COMPLETE_TASK_AND_SUBMIT|MINI_SWE_AGENT)_FINAL_OUTPUT")
 
 
+def _cached(usage: dict[str, Any]) -> int:
+    """Tokens read from a cache, as the two APIs call them."""
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        if told := count(mapping(usage.get(name)).get("cached_tokens")):
+            return told
+    return count(usage.get("cache_read_input_tokens"))
+
+
 class MiniSweAgentReader:
     """Runs of mini-swe-agent."""
 
@@ -122,7 +130,8 @@ class _Run:
         tokens_in = count(usage.get("prompt_tokens")) or count(usage.get("input_tokens"))
         tokens_out = count(usage.get("completion_tokens")) or count(usage.get("output_tokens"))
         cost = money(extra.get("cost"))
-        yield from self.stream.spent(tokens_in, tokens_out, self._cost if cost is None else cost, at)
+        cost = self._cost if cost is None else cost
+        yield from self.stream.spent(tokens_in, tokens_out, cost, at, cached=_cached(usage))
 
     def _calls(self, message: dict[str, Any], extra: dict[str, Any]) -> Iterator[ChatCall]:
         """The calls of a reply, from the first place that has any."""

@@ -53,6 +53,8 @@ class Spent:
         stream: The stream that spent it.
         input_tokens: Tokens read, cached ones included.
         output_tokens: Tokens written.
+        cached_tokens: Those of `input_tokens` that came from the provider's cache, which cost less; 0 where
+            the file does not tell.
         cost: US dollars, where the file has it.
         at: Seconds since the epoch, where known.
     """
@@ -62,6 +64,7 @@ class Spent:
     output_tokens: int = 0
     cost: float | None = None
     at: float | None = None
+    cached_tokens: int = 0
 
 
 Item: TypeAlias = StreamStart | Recorded | Spent

@@ -79,6 +79,9 @@ class ChatDialect(captures.MessageLists):
             reply_id=word(body.get("id")),
             model=word(body.get("model")),
             usage=usage(body.get("usage")),
+            cached=count(
+                mapping(mapping(body.get("usage")).get("prompt_tokens_details")).get("cached_tokens")
+            ),
             at=seconds(body.get("created")),
         )
 

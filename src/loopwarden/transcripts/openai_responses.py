@@ -114,6 +114,7 @@ class ResponsesDialect:
             follows=word(body.get("previous_response_id")),
             model=word(body.get("model")),
             usage=(count(told.get("input_tokens")), count(told.get("output_tokens"))) if told else None,
+            cached=count(mapping(told.get("input_tokens_details")).get("cached_tokens")),
             at=seconds(body.get("created_at")),
             replaces_history=body.get("object") == "response.compaction",
         )

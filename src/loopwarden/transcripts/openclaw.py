@@ -170,7 +170,8 @@ class _Session:
         usage = mapping(message.get("usage"))
         read = count(usage.get("input")) + count(usage.get("cacheRead")) + count(usage.get("cacheWrite"))
         cost = money(mapping(usage.get("cost")).get("total"))
-        yield from self._stream.spent(read, count(usage.get("output")), cost, at)
+        written, cached = count(usage.get("output")), count(usage.get("cacheRead"))
+        yield from self._stream.spent(read, written, cost, at, cached=cached)
 
 
 def _result(message: dict[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,8 @@ class Session:
         cache = mapping(tokens.get("cache"))
         read = count(tokens.get("input")) + count(cache.get("read")) + count(cache.get("write"))
         written = count(tokens.get("output")) + count(tokens.get("reasoning"))
-        return self._stream.spent(read, written, money(told.get("cost")), at)
+        cost = money(told.get("cost"))
+        return self._stream.spent(read, written, cost, at, cached=count(cache.get("read")))
 
     def finish(self) -> Iterator[Item]:
         """The session is over."""

@@ -138,8 +138,10 @@ class EventsV0:
     def _end_reply(self) -> Iterable[Item]:
         read, written = (count(self._spending.get(f"{kind}_tokens")) for kind in ("prompt", "completion"))
         cost = money(self._spending.get("cost"))
+        details = mapping(self._spending.get("prompt_tokens_details"))
+        cached = count(self._spending.get("cache_read_tokens")) or count(details.get("cached_tokens"))
         self._spending = {}
-        return self._stream.spent(read, written, cost, self._at)
+        return self._stream.spent(read, written, cost, self._at, cached=cached)
 
 
 def _asked(told: dict[str, Any], args: object, call_id: str | None) -> object:

@@ -60,6 +60,7 @@ def _span(record: SpanRecord) -> Span:
         span.outcome = _outcome(record)
         return span
     span.usage = record.usage(("llm.token_count.prompt",), ("llm.token_count.completion",))
+    span.cached = record.tokens("llm.token_count.prompt_details.cache_read")
     span.cost = money(record.first("llm.cost.total"))
     span.asked = record.parent is None and record.text("input.value") is not None
     if role == "model":

@@ -50,6 +50,11 @@ _WRITTEN = (
     "ai.usage.outputTokens",
     "ai.usage.completionTokens",
 )
+_CACHED = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "ai.usage.cachedInputTokens",
+)
 _EVENT_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -79,6 +84,7 @@ def _span(record: SpanRecord) -> Span:
         span.outcome = _outcome(record)
     else:
         span.usage = record.usage(_READ, _WRITTEN)
+        span.cached = record.tokens(*_CACHED)
         if role == "model":
             span.exchange = _exchange(record)
     return span

@@ -164,4 +164,4 @@ def _results(stream: Stream, record: dict[str, Any], at: float | None, line: int
 def _spent(stream: Stream, usage: dict[str, Any], at: float | None) -> Iterable[Item]:
     read = count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount"))
     written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-    return stream.spent(read, written, at=at)
+    return stream.spent(read, written, at=at, cached=count(usage.get("cachedContentTokenCount")))

@@ -96,6 +96,7 @@ class Source:
         self._stream: IO[bytes] | None = data  # can be read only once, unless it is kept
         self._kept: IO[bytes] | None = None
         self._unpacked = False
+        self._whole = False  # whether the head is all there is
 
     @cached_property
     def head(self) -> bytes:
@@ -111,7 +112,9 @@ class Source:
             self._stream = io.BufferedReader(Prefixed(head, self._stream))
             return head
         with self._open() as stream:
-            return self._read_head(stream)
+            head = self._read_head(stream)
+            self._whole = not _guarded(self, stream.read, 1)
+            return head
 
     def _read_head(self, stream: IO[bytes]) -> bytes:
         head = _guarded(self, stream.read, HEAD_BYTES)
@@ -273,6 +276,8 @@ class Source:
             TranscriptError: Too large, too deep, or no JSON.
         """
         limit = self.limits.document_bytes
+        if self._whole and "head" in self.__dict__:
+            return parse(self.head.removeprefix(b"\xef\xbb\xbf"), self.label)
         pieces: list[bytes] = []
         left = limit - self.size if self.size > limit else limit
         with self._open() as stream:

@@ -74,6 +74,10 @@ class SpanRecord:
         tokens = (self.first(*read), self.first(*written))
         return None if tokens == (None, None) else (_tokens(tokens[0]), _tokens(tokens[1]))
 
+    def tokens(self, *names: str) -> int:
+        """The number of tokens under the first of these names, 0 if none is told."""
+        return _tokens(self.first(*names))
+
 
 def span_records(source: Source, notes: ReadNotes) -> Iterator[SpanRecord]:
     """The spans of a file, in the order of the file.

@@ -45,6 +45,7 @@ class Span:
         has_arguments: Whether they were recorded; many tracers leave contents out.
         outcome: Result and error text of a tool; `None` if neither was recorded.
         usage: Tokens read and written, of this span alone or of all below it.
+        cached: Those of the tokens read that came from a cache.
         cost: US dollars, likewise.
         asked: Whether a person's words started this span.
         exchange: What the model was told and what it said.
@@ -64,6 +65,7 @@ class Span:
     has_arguments: bool = False
     outcome: tuple[object, str | None] | None = None
     usage: tuple[int, int] | None = None
+    cached: int = 0
     cost: float | None = None
     asked: bool = False
     exchange: Exchange | None = None
@@ -177,13 +179,15 @@ def _from_messages(spans: Sequence[Span], stream: Stream, notes: ReadNotes) -> I
             yield from conversations.add(exchange) if exchange is not None else ()
             yield from _spent(span, stream)
         else:
-            reply = replace(exchange.reply, usage=span.usage, cost=span.cost)
+            reply = replace(exchange.reply, usage=span.usage, cached=span.cached, cost=span.cost)
             yield from conversations.add(replace(exchange, reply=reply))
     conversations.finish()
 
 
 def _spent(span: Span, stream: Stream) -> Iterable[Item]:
-    return stream.spent(*span.usage, span.cost, span.end) if span.usage is not None else ()
+    if span.usage is None:
+        return ()
+    return stream.spent(*span.usage, span.cost, span.end, cached=span.cached)
 
 
 def _has_calls(exchange: Exchange | None) -> bool:

@@ -152,12 +152,26 @@ class Stream:
         return Recorded(self.id, Compaction(at=at))
 
     def spent(
-        self, read: int = 0, written: int = 0, cost: float | None = None, at: float | None = None
+        self,
+        read: int = 0,
+        written: int = 0,
+        cost: float | None = None,
+        at: float | None = None,
+        *,
+        cached: int = 0,
     ) -> tuple[Spent, ...]:
-        """Tokens read and written and US dollars of one reply; none if there are none."""
+        """Tokens read (`cached` of them from a cache) and written and US dollars of one reply.
+
+        None if there are none.
+        """
         if not (read or written or cost):
             return ()
-        return (Spent(stream=self.id, input_tokens=read, output_tokens=written, cost=cost, at=at),)
+        kept = min(cached, read)
+        return (
+            Spent(
+                stream=self.id, input_tokens=read, output_tokens=written, cost=cost, at=at, cached_tokens=kept
+            ),
+        )
 
     def finish(self) -> None:
         """The stream has ended: count the calls that have no result."""

@@ -37,7 +37,7 @@
       const text = row.dataset.text ??= row.textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }
-    shown.textContent = `${count} of ${runs.length} runs with loops`;
+    shown.textContent = `${count} of ${runs.length} runs with loops or repetitions`;
   };
   const sort = () => {
     const name = order.value;

@@ -1,0 +1,276 @@
+"""Loops written by hand around the OpenAI or Anthropic client: the growing list of messages is all it takes.
+
+    guarded = GuardedMessages(LoopGuard({"enabled": True}), tools=tools)
+    while True:
+        reply = client.chat.completions.create(model=..., messages=messages, tools=schemas)
+        messages.append(reply.choices[0].message)
+        judged = guarded.judge(messages)  # raises LoopAborted
+        if not judged.calls:
+            break
+        results = {call.call_id: tools[call.tool](**call.arguments) for call in judged.run}
+        messages += judged.answers(results)
+
+With Anthropic's client append `{"role": "assistant", "content": reply.content}`; the rest is the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from loopwarden.adapters import Abilities, with_note
+from loopwarden.adapters.message_formats import (
+    AskedCall,
+    calls_of,
+    content_of,
+    ids_of,
+    noted,
+    parsed_message,
+    without_note,
+)
+from loopwarden.errors import LoopAborted
+from loopwarden.transcripts.messages import Message, Result, Summary, Words, json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from loopwarden.events import Verdict
+    from loopwarden.guard import Verbs
+
+ABILITIES = Abilities(
+    host="OpenAI and Anthropic clients",
+    package="",
+    warns="result",
+    aborts="raises",
+    unknown_tools="call",
+    compaction="inferred",
+    call_ids=True,
+    run_ids=False,
+    turns=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What to do with the newest reply.
+
+    Attributes:
+        calls: All calls it asks for, in order; none if the list does not end with a reply that asks.
+        run: Those to run.
+        refused: What to answer to the others, by call id.
+        notes: What to add to a result, by call id.
+    """
+
+    calls: tuple[AskedCall, ...]
+    run: tuple[AskedCall, ...]
+    refused: Mapping[str, str]
+    notes: Mapping[str, str]
+    _anthropic: bool
+    _tell: Callable[[str, Result], None]
+
+    def answers(self, results: Mapping[str, object]) -> list[dict[str, Any]]:
+        """The messages to append: one result for each call, refusals and notes included.
+
+        Args:
+            results: What came of each call of `run`, by call id: a text, a list of content parts, any JSON
+                value, or an exception.
+
+        Raises:
+            KeyError: A result is missing.
+            LoopAborted: The guard ended the run.
+        """
+        contents: dict[str, tuple[Any, bool]] = {call: (text, True) for call, text in self.refused.items()}
+        for call in self.run:
+            content, failed = content_of(results[call.call_id])
+            (told,) = self._read(self._written(call.call_id, content, failed)).steps
+            if isinstance(told, Result):
+                failure = content if failed else None
+                self._tell(call.call_id, replace(told, error=failure, result=None if failed else told.result))
+            contents[call.call_id] = noted(content, self.notes.get(call.call_id)), failed
+        written = [self._written(call.call_id, *contents[call.call_id]) for call in self.calls]
+        if not self._anthropic:
+            return written
+        return [{"role": "user", "content": [block for each in written for block in each["content"]]}]
+
+    def _written(self, call_id: str, content: Any, failed: bool) -> dict[str, Any]:
+        if not self._anthropic:
+            return {"role": "tool", "tool_call_id": call_id, "content": content}
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        return {"role": "user", "content": [block | {"is_error": True} if failed else block]}
+
+    def _read(self, message: dict[str, Any]) -> Message:
+        return parsed_message(message)[0]
+
+
+class GuardedMessages:
+    """Watches one conversation by its list of messages; one object a conversation, used by one thread.
+
+    A list that is seen for the first time is replayed in, so that a conversation may be taken up again in
+    another process. A message of a person after the first begins a new run. A list that lost its beginning
+    was compacted. Calls that the API runs itself are not seen.
+
+    Args:
+        verbs: The guard, or a session of it.
+        tools: Names of the tools there are; calls of others are answered without the caller. `None`: the
+            caller answers them.
+        run_id: Id of the runs; the second gets `-2` behind it. `None`: one is made up.
+    """
+
+    def __init__(
+        self, verbs: Verbs, *, tools: Collection[str] | None = None, run_id: str | None = None
+    ) -> None:
+        self._verbs = verbs
+        self._tools = tools
+        self._base = run_id if run_id is not None else uuid.uuid4().hex
+        self._number = 1
+        self._turns: list[tuple[str, ...]] = []
+        self._length = 0
+        self._replies = 0
+        self._last: Judged | None = None
+        self._open: dict[str, tuple[str, str | None]] = {}
+        self._summaries: set[str] = set()
+        self._worked = False
+
+    @property
+    def run_id(self) -> str:
+        """Id of the present run."""
+        return self._base if self._number == 1 else f"{self._base}-{self._number}"
+
+    def judge(self, messages: Sequence[Any]) -> Judged:
+        """Read what is new and judge the calls of the newest reply.
+
+        Args:
+            messages: The whole list, in either format; mappings or the clients' own objects.
+
+        Raises:
+            LoopAborted: The guard ended the run.
+        """
+        parsed = [parsed_message(message) for message in messages]
+        asked = [(place, ids) for place, (message, _) in enumerate(parsed) if (ids := ids_of(message))]
+        kept, compacted = self._aligned([ids for _, ids in asked], len(parsed))
+        start = asked[kept - 1][0] + 1 if kept else 0
+        if kept and start == len(parsed):
+            ids = asked[kept - 1][1]
+            if self._last is not None and tuple(call.call_id for call in self._last.calls) == ids:
+                return self._last
+            self._drop(ids)  # wound back to a reply that was answered once: its calls are made again
+            start -= 1
+        if compacted:
+            _leave(self._verbs.compacted(run_id=self.run_id, at=time.monotonic()))
+        calls: tuple[AskedCall, ...] = ()
+        verdicts: list[Verdict] = []
+        for message, _ in parsed[start:]:
+            calls, verdicts = (), []
+            self._told(message, person=kept > 0 or not compacted)
+            if ids_of(message):
+                self._replies += 1
+                calls = tuple(calls_of(message))
+                verdicts = [self._before(call) for call in calls]
+        for verdict in verdicts:
+            _leave(verdict)
+        self._last = self._judged(calls, verdicts, anthropic=bool(parsed) and parsed[-1][1])
+        return self._last
+
+    def _judged(self, calls: tuple[AskedCall, ...], verdicts: list[Verdict], *, anthropic: bool) -> Judged:
+        refused: dict[str, str] = {}
+        for call, verdict in zip(calls, verdicts, strict=True):
+            if verdict.action == "block":
+                refused[call.call_id] = verdict.message or ""
+            elif not self._exists(call.tool):
+                text = f"There is no tool named {call.tool}. There are: {', '.join(self._tools or ())}."
+                note = self._open[call.call_id][1]
+                self._ended(call.call_id, Result(call_id=call.call_id, error=text))
+                refused[call.call_id] = with_note(text, note) if note else text
+        return Judged(
+            calls=calls,
+            run=tuple(call for call in calls if call.call_id not in refused),
+            refused=refused,
+            notes={
+                call.call_id: note
+                for call in calls
+                if (note := self._open.get(call.call_id, (None, None))[1]) is not None
+            },
+            _anthropic=anthropic,
+            _tell=self._ended,
+        )
+
+    def _aligned(self, turns: list[tuple[str, ...]], length: int) -> tuple[int, bool]:
+        """How many of the list's turns are known, and whether the list was compacted since.
+
+        A list that lost turns between its beginning and its end, or at its beginning, was compacted; where
+        only the newest reply is another, it was made again.
+        """
+        known, shrunken = self._turns, length < self._length
+        self._turns, self._length = turns, length
+        same = (ours == theirs for ours, theirs in zip(known, turns, strict=False))
+        head = sum(itertools.takewhile(bool, same))
+        if head == len(known):
+            return head, False
+        for count in range(min(len(known), len(turns)) - head, 0, -1):
+            if known[-count:] == turns[head : head + count]:
+                return head + count, True
+        if shrunken and head < len(known) - 1:
+            return head, True
+        self._drop([call_id for ids in known[head:] for call_id in ids])
+        return head, False
+
+    def _drop(self, call_ids: Collection[str]) -> None:
+        self._verbs.retract(call_ids, run_id=self.run_id)
+        for call_id in call_ids:
+            self._open.pop(call_id, None)
+
+    def _told(self, message: Message, *, person: bool) -> None:
+        """What a message tells but for its calls: results, a summary, a person's words."""
+        results = [step for step in message.steps if isinstance(step, Result)]
+        for step in message.steps:
+            if isinstance(step, Result) and step.call_id is not None:
+                self._ended(step.call_id, step)
+            elif isinstance(step, Summary) and step.name not in self._summaries:
+                self._summaries.add(step.name)
+                if self._worked:
+                    _leave(self._verbs.compacted(run_id=self.run_id, at=time.monotonic()))
+            elif (
+                isinstance(step, Words) and step.author == "user" and person and self._worked and not results
+            ):
+                self._verbs.forget(run_id=self.run_id)
+                self._number += 1
+                self._worked = False
+                self._open.clear()
+
+    def _before(self, call: AskedCall) -> Verdict:
+        self._worked = True
+        verdict = self._verbs.before(
+            call.tool,
+            call.arguments,
+            call_id=call.call_id,
+            run_id=self.run_id,
+            turn_id=f"reply-{self._replies}",
+            at=time.monotonic(),
+        )
+        if verdict.action not in {"block", "abort"}:
+            note = verdict.message if verdict.action == "warn" and verdict.announce else None
+            self._open[call.call_id] = call.tool, note
+        return verdict
+
+    def _ended(self, call_id: str, told: Result) -> None:
+        """A result stands in the list, or is about to; what is known already is nothing new."""
+        if call_id not in self._open:
+            return
+        tool, note = self._open.pop(call_id)
+        result, error = without_note(told.result, note), told.error
+        missing = None if self._exists(tool) else tool
+        if missing is not None and error is None:
+            result, error = None, json_text(result)
+        outcome: dict[str, Any] = {"result": result, "error": error, "unknown_tool": missing}
+        _leave(self._verbs.after(call_id, run_id=self.run_id, at=time.monotonic(), **outcome))
+
+    def _exists(self, tool: str) -> bool:
+        return self._tools is None or tool in self._tools
+
+
+def _leave(verdict: Verdict) -> None:
+    if verdict.action == "abort":
+        raise LoopAborted(verdict)
