@@ -233,7 +233,7 @@ def main() -> int:
     calls = 2_000 if options.quick else 10_000
     lines = [
         *cost("small arguments, distinct", small, calls, SMALL),
-        *cost("small arguments, mixed work", mix, calls, SMALL),
+        *cost("small arguments, mixed work", mix, calls, None),
         *cost("nested arguments, distinct", nested, calls, SMALL),
         *cost("10 kB arguments and results", large, calls // 5, LARGE),
         *cost("loop: one call, observed", repeat, calls, None),

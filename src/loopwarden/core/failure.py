@@ -61,6 +61,10 @@ _MASKS = re.compile(
 it: groups around the kinds would keep the expression from telling by the first letter that none begins."""
 
 
+_CHANGES = re.compile(r"\d|[\"'`][~./A-Za-z]")
+"""What a line needs to hold anything that is masked: a digit or a quoted path."""
+
+
 def unknown_tool(text: str) -> str | None:
     """The name of the tool that an error text says does not exist, else `None`.
 
@@ -84,7 +88,11 @@ def mask(text: str) -> str:
     or more digits and quoted paths; status codes, errno and small counts stay, as they tell causes
     apart.
     """
-    return _MASKS.sub(_label, text[:MASKED]) + text[MASKED:]
+    lines = text[:MASKED].split("\n")
+    for place, line in enumerate(lines):
+        if _CHANGES.search(line):
+            lines[place] = _MASKS.sub(_label, line)
+    return "\n".join(lines) + text[MASKED:]
 
 
 def _label(found: re.Match[str]) -> str:

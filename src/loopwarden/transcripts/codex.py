@@ -141,12 +141,11 @@ class _Rollout:
         self._total = (0, 0, 0)  # tokens so far: read, written, read from a cache
 
     def items(self, record: dict[str, Any], line: int) -> Iterator[Item]:
-        kind, payload = word(record.get("type")), record.get("payload")
-        at = seconds(record.get("timestamp"))
+        kind, payload, written = word(record.get("type")), record.get("payload"), record.get("timestamp")
         if kind in WRAPPED_TYPES and isinstance(payload, dict):
-            yield from self._wrapped(kind, payload, at, line)
+            yield from self._wrapped(kind, payload, written, line)
         elif kind in BARE_TYPES:
-            yield from self._response_item(record, at, line)
+            yield from self._response_item(record, written, line)
         elif kind is None and "id" in record and self._head is None:
             self._head = record
         elif kind not in SILENT_TYPES and "record_type" not in record:
@@ -177,34 +176,34 @@ class _Rollout:
             )
         return self._stream
 
-    def _wrapped(self, kind: str, payload: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
+    def _wrapped(self, kind: str, payload: dict[str, Any], written: object, line: int) -> Iterator[Item]:
         if kind == "response_item":
-            yield from self._response_item(payload, at, line)
+            yield from self._response_item(payload, written, line)
         elif kind == "compacted":
             stream = yield from self._begun()
             self._turn_over = True
-            yield stream.compaction(at)
+            yield stream.compaction(seconds(written))
         elif kind == "session_meta" and self._head is None:
             self._head = payload
             self._person = not _parent(payload)[1]
         elif kind == "turn_context":
             self._model = self._model or word(payload.get("model"))
         elif kind == "event_msg" and payload.get("type") == "user_message":
-            yield from self._user(payload.get("message"), at)
+            yield from self._user(payload.get("message"), seconds(written))
         elif kind == "event_msg" and payload.get("type") == "token_count":
             self._turn_over = True
-            read, written, cached = self._more_tokens(payload)
-            if read or written:
+            read, made, cached = self._more_tokens(payload)
+            if read or made:
                 stream = yield from self._begun()
-                yield from stream.spent(read, written, at=at, cached=cached)
+                yield from stream.spent(read, made, at=seconds(written), cached=cached)
 
-    def _response_item(self, item: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
+    def _response_item(self, item: dict[str, Any], written: object, line: int) -> Iterator[Item]:
         kind = word(item.get("type"))
         if kind == "message":
             if item.get("role") == "user":
-                yield from self._user(text_of(item.get("content")), at)
+                yield from self._user(text_of(item.get("content")), seconds(written))
         elif kind in CALLS:
-            yield from self._call(item, at, line)
+            yield from self._call(item, seconds(written), line)
         elif kind in ("function_call_output", "custom_tool_call_output", "tool_search_output"):
             self._turn_over = True
             self._said = None
@@ -212,7 +211,7 @@ class _Rollout:
             given = item.get("call_id")
             output = item.get("tools") if kind == "tool_search_output" else item.get("output")
             tool = stream.tool_of(given) or ""
-            yield from stream.result(given, result(output, tool), at=at, line=line)
+            yield from stream.result(given, result(output, tool), at=seconds(written), line=line)
 
     def _call(self, item: dict[str, Any], at: float | None, line: int) -> Iterator[Item]:
         kind, tool = item.get("type"), item.get("name")
