@@ -163,7 +163,7 @@ class Conversations:
         if has_calls and (conversation := self._by_asked.get(chain[-1])):
             return _Place(conversation, len(flat), kept=len(flat))
         for index in range(len(flat) - 1, -1, -1):
-            anchor = _anchor(flat[index].step)
+            anchor = _anchor(flat[index])
             if anchor and (conversation := self._by_anchor.get(anchor)):
                 return _rewritten(conversation, flat, words, index)
         if flat and not has_calls and (conversation := self._by_opening.get(flat[0].key)):
@@ -218,7 +218,7 @@ class Conversations:
             elif message is not heard:
                 heard = message
                 yield stream.user(when)
-            if anchor := _anchor(step):
+            if anchor := _anchor(each):
                 self._by_anchor[anchor] = conversation
             conversation.keys.append(each.key)
 
@@ -327,11 +327,12 @@ def _key(step: Step) -> Key:
     return _digest("user", step.text)
 
 
-def _anchor(step: Step) -> Key | None:
+def _anchor(each: _Flat) -> Key | None:
     """What a rewritten history is recognised by; calls without an id are too common for that."""
+    step = each.step
     if isinstance(step, Call) and step.call_id is not None:
-        return _digest("call", step.call_id, step.tool, json_text(step.arguments))
-    return _key(step) if isinstance(step, Summary) else None
+        return each.key + step.call_id.encode(errors="replace")
+    return each.key if isinstance(step, Summary) else None
 
 
 def _chain(keys: Sequence[Key]) -> list[Key]:
