@@ -18,39 +18,13 @@ from loopwarden import (
     load_config,
 )
 from loopwarden.events import ALLOW
+from tests.guards import SMALL, actions, calls, strict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from loopwarden.events import Event
     from loopwarden.guard import Verbs
-
-SMALL: dict[str, Any] = {
-    "enabled": True,
-    "warningThreshold": 3,
-    "criticalThreshold": 5,
-    "globalCircuitBreakerThreshold": 9,
-}
-
-
-def calls(guard: Verbs, count: int, path: str = "a", run_id: str | None = "r") -> list[Verdict]:
-    """Calls of `read` with one and the same result, as far as they may run."""
-    verdicts = []
-    for number in range(count):
-        call_id = f"{path}{number}"
-        verdict = guard.before("read", {"path": path}, call_id=call_id, run_id=run_id)
-        if verdict.action in {"allow", "warn"}:
-            guard.after(call_id, result="same", run_id=run_id)
-        verdicts.append(verdict)
-    return verdicts
-
-
-def actions(verdicts: list[Verdict]) -> list[str]:
-    return [verdict.action for verdict in verdicts]
-
-
-def strict(config: dict[str, Any] = SMALL, **options: Any) -> LoopGuard:
-    return LoopGuard(config, on_error="raise", **options)
 
 
 def test_runs_are_apart() -> None:

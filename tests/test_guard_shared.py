@@ -7,42 +7,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from loopwarden import LoopGuard
-
-if TYPE_CHECKING:
-    from loopwarden import Verdict
-    from loopwarden.guard import Verbs
-
-SMALL: dict[str, Any] = {
-    "enabled": True,
-    "warningThreshold": 3,
-    "criticalThreshold": 5,
-    "globalCircuitBreakerThreshold": 9,
-}
-
-
-def calls(guard: Verbs, count: int, path: str = "a", run_id: str | None = "r") -> list[Verdict]:
-    """Calls of `read` with one and the same result, as far as they may run."""
-    verdicts = []
-    for number in range(count):
-        call_id = f"{path}{number}"
-        verdict = guard.before("read", {"path": path}, call_id=call_id, run_id=run_id)
-        if verdict.action in {"allow", "warn"}:
-            guard.after(call_id, result="same", run_id=run_id)
-        verdicts.append(verdict)
-    return verdicts
-
-
-def actions(verdicts: list[Verdict]) -> list[str]:
-    return [verdict.action for verdict in verdicts]
-
-
-def strict(config: dict[str, Any] = SMALL, **options: Any) -> LoopGuard:
-    return LoopGuard(config, on_error="raise", **options)
+from tests.guards import SMALL, actions, calls, strict
 
 
 def in_threads(count: int, work: Any) -> None:

@@ -10,28 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from loopwarden import LoopAborted, LoopGuard
+from tests.guards import SMALL, plain, strict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-
-SMALL: dict[str, Any] = {
-    "enabled": True,
-    "warningThreshold": 3,
-    "criticalThreshold": 5,
-    "globalCircuitBreakerThreshold": 9,
-}
-
-
-def strict(config: dict[str, Any] = SMALL) -> LoopGuard:
-    return LoopGuard(config, on_error="raise")
-
-
-def plain(guard: LoopGuard, answer: Any) -> Callable[[], Any]:
-    @guard.tool
-    def look() -> Any:
-        return answer
-
-    return look
 
 
 def asynchronous(guard: LoopGuard, answer: Any) -> Callable[[], Any]:

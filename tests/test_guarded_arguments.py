@@ -7,18 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopwarden import LoopGuard
-
-SMALL: dict[str, Any] = {
-    "enabled": True,
-    "warningThreshold": 3,
-    "criticalThreshold": 5,
-    "globalCircuitBreakerThreshold": 9,
-}
-
-
-def strict(config: dict[str, Any] = SMALL) -> LoopGuard:
-    return LoopGuard(config, on_error="raise")
+from tests.guards import SMALL, strict
 
 
 class Shelf:

@@ -5,33 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from loopwarden import LoopGuard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-SMALL: dict[str, Any] = {
-    "enabled": True,
-    "warningThreshold": 3,
-    "criticalThreshold": 5,
-    "globalCircuitBreakerThreshold": 9,
-}
-
-
-def strict(config: dict[str, Any] = SMALL) -> LoopGuard:
-    return LoopGuard(config, on_error="raise")
-
-
-def plain(guard: LoopGuard, answer: Any) -> Callable[[], Any]:
-    @guard.tool
-    def look() -> Any:
-        return answer
-
-    return look
+from tests.guards import plain, strict
 
 
 def test_runs_are_apart_and_end_with_their_block() -> None:

@@ -71,25 +71,25 @@ class Verbs:
             A verdict; on `block` and `abort` the call must not run, and no outcome is to be reported.
         """
         door = self._door
-        if door._watched:  # noqa: SLF001 - one module
+        if door._watched:
             return self.feed(
                 ToolCall(
                     tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
                 )
             )
         try:
-            with door._lock:  # noqa: SLF001 - one module
+            with door._lock:
                 key = self.session_id, run_id
-                runs = door._runs  # noqa: SLF001 - one module
+                runs = door._runs
                 state = runs.newest if key == runs.newest_key else runs.get(key)
                 verdict = state.call(tool, arguments, call_id, turn_id, at)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
-            return door._fault()  # noqa: SLF001 - one module
+            return door._fault()
         if verdict.detector is not None:
             call = ToolCall(
                 tool=tool, arguments=arguments, call_id=call_id, run_id=run_id, turn_id=turn_id, at=at
             )
-            door._telling.found(self.session_id, call, verdict)  # noqa: SLF001 - one module
+            door._telling.found(self.session_id, call, verdict)
         return verdict
 
     def after(
@@ -113,7 +113,7 @@ class Verbs:
             if error is not None and not isinstance(error, str):
                 timed_out = timed_out or isinstance(error, TimeoutError)
                 error = _said(error)
-            if door._watched:  # noqa: SLF001 - one module
+            if door._watched:
                 return self.feed(
                     Outcome(
                         call_id=call_id,
@@ -125,13 +125,13 @@ class Verbs:
                         at=at,
                     )
                 )
-            with door._lock:  # noqa: SLF001 - one module
+            with door._lock:
                 key = self.session_id, run_id
-                runs = door._runs  # noqa: SLF001 - one module
+                runs = door._runs
                 state = runs.newest if key == runs.newest_key else runs.get(key)
                 verdict = state.outcome(call_id, result, error, unknown_tool, timed_out)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
-            return door._fault()  # noqa: SLF001 - one module
+            return door._fault()
         if verdict.detector is not None:
             outcome = Outcome(
                 call_id=call_id,
@@ -142,7 +142,7 @@ class Verbs:
                 run_id=run_id,
                 at=at,
             )
-            door._telling.found(self.session_id, outcome, verdict)  # noqa: SLF001 - one module
+            door._telling.found(self.session_id, outcome, verdict)
         return verdict
 
     def compacted(
@@ -163,7 +163,7 @@ class Verbs:
 
     def forget(self, *, run_id: str | None = None) -> None:
         """A run is over: drop its state."""
-        self._door._forget(self.session_id, run_id)  # noqa: SLF001 - one module
+        self._door._forget(self.session_id, run_id)
 
     def save(self, *, run_id: str | None = None) -> bytes | None:
         """The state of a run as JSON bytes: digests and counters, no arguments or results.
@@ -171,7 +171,7 @@ class Verbs:
         Returns:
             What `restore` takes; `None` for a run that is not known.
         """
-        return self._door._save(self.session_id, run_id)  # noqa: SLF001 - one module
+        return self._door._save(self.session_id, run_id)
 
     def restore(self, saved: bytes, *, run_id: str | None = None) -> None:
         """Go on from a saved state, in place of whatever this run had.
@@ -179,11 +179,11 @@ class Verbs:
         Raises:
             StoreError: It is damaged, or of another version.
         """
-        self._door._restore(self.session_id, saved, run_id)  # noqa: SLF001 - one module
+        self._door._restore(self.session_id, saved, run_id)
 
     def feed(self, event: Event) -> Verdict:
         """Any event, as a value; the verbs above make one and call this."""
-        return self._door._feed(self.session_id, event)  # noqa: SLF001 - one module
+        return self._door._feed(self.session_id, event)
 
 
 class LoopGuard(Verbs):
@@ -359,7 +359,7 @@ class GuardSession(Verbs):
             The verdict, and what the call or outcome was compared by (its signature or fingerprint);
             `None` for other events, where everything is off, and for an id that was met before.
         """
-        return self._door._examine(self.session_id, event)  # noqa: SLF001 - one module
+        return self._door._examine(self.session_id, event)
 
 
 def _said(error: BaseException) -> str:
@@ -389,7 +389,7 @@ def _lock_of(runs: Runs | SharedRuns) -> AbstractContextManager[object]:
 
 def _after_fork() -> None:
     for guard in list(_guards):
-        guard._lock = _lock_of(guard._runs)  # noqa: SLF001 - one module
+        guard._lock = _lock_of(guard._runs)
 
 
 if hasattr(os, "register_at_fork"):

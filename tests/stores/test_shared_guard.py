@@ -20,6 +20,7 @@ from loopwarden.errors import LoopAborted
 from loopwarden.shared_runs import SharedRuns, key_text
 from loopwarden.store_contract import put
 from loopwarden.stores.memory import MemoryStore
+from tests.guards import SMALL, actions
 from tests.stores.workers import in_processes
 
 if TYPE_CHECKING:
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from loopwarden.stores import Answer, Change
     from tests.stores.servers import Server
 
-SMALL: dict[str, Any] = {
-    "enabled": True,
-    "warningThreshold": 3,
-    "criticalThreshold": 5,
-    "globalCircuitBreakerThreshold": 9,
-}
 EXPECTED = ["allow"] * 3 + ["warn"] * 2 + ["block"] * 4 + ["abort"]
 """What ten identical calls are answered with these settings."""
 
@@ -52,10 +47,6 @@ def calls(guards: list[Verbs], count: int, run_id: str | None = "r", path: str =
             guard.after(call_id, result="same", run_id=run_id)
         verdicts.append(verdict)
     return verdicts
-
-
-def actions(verdicts: list[Verdict]) -> list[str]:
-    return [verdict.action for verdict in verdicts]
 
 
 @pytest.fixture(params=["sqlite", "redis"])
