@@ -149,7 +149,8 @@ class Verdict:
         threshold: The number that `count` reached.
         tool: Tool of the call; `None` for events that are no call.
         paired_tools: The other tools of an alternation or a cycle, in order, without repeats.
-        message: Text for the model (never the repeated arguments); `None` when there is nothing to say.
+        message: Text for the model (never the repeated arguments); `None` when there is nothing to say. Where
+            nothing is done (observe mode) only what was seen.
         key: Names the loop: the same for every verdict on the same loop of a run.
         error: Code of the abort when `action` (or `would`) is `abort`.
         would: In observe mode the action that would have been taken; `None` in enforce mode and when it

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loopwarden.guard import LoopGuard
-from loopwarden.testing import LETTERS
+from loopwarden.testing import LETTERS, play
 from tests.core.scene import LEGEND, SMALL, act, alone
 
 
@@ -194,3 +194,12 @@ def test_a_call_that_never_ends_does_not_stop_the_count_of_those_after_it() -> N
 def test_deciding_needs_no_outcomes_at_all() -> None:
     run = Run()
     assert "".join(run.ask("a", f"c{number}") for number in range(40)) == "..." + "w" * 37
+
+
+def test_where_nothing_is_done_no_message_claims_it() -> None:
+    strip = "a" * 25
+    acted = play(strip, {"enabled": True}).verdicts[22].message or ""
+    watched = play(strip, {"enabled": True}, mode="observe").verdicts[22].message or ""
+    assert "was refused and did not run" in acted
+    assert watched.startswith("read was called 22 times")
+    assert "refused" not in watched

@@ -84,7 +84,7 @@ def verdict(
     parts = [finding.seen]
     if reason:
         parts.append(reason)
-    if action in _NEXT:
+    if acts and action in _NEXT:  # where nothing is done, nothing of it is to be claimed
         parts.append(_ENDS if ran or tool is None else _NEXT[action])
     return Verdict(
         action=action if acts else "allow",
