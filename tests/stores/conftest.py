@@ -1,4 +1,4 @@
-"""One server for the tests that don't restart it."""
+"""One server for the tests that don't restart it, and the addresses of both kinds of shared store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.stores.servers import Server, need_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +48,11 @@ def passing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path / 'runs.db'}"
+    server: Server = request.getfixturevalue("server")
+    return server.url

@@ -49,14 +49,6 @@ def calls(guards: list[Verbs], count: int, run_id: str | None = "r", path: str =
     return verdicts
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:{tmp_path / 'runs.db'}"
-    server: Server = request.getfixturevalue("server")
-    return server.url
-
-
 @pytest.fixture
 def pair(address: str) -> Iterator[list[Verbs]]:
     guards = [LoopGuard(SMALL, store=address, on_error="raise") for _ in range(2)]
