@@ -1,0 +1,233 @@
+"""What each coding agent sends to a hook and what it takes as an answer: one table.
+
+The names are those of the hosts' own documentation and programs. A host that rejects an answer lets the tool
+run, so nothing is ever said that stands in no row here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Kind: TypeAlias = Literal[
+    "before", "after", "failed", "batch", "prompt", "compacting", "compacted", "request", "ended"
+]
+"""What an event means.
+
+`before` and `after` a call; `failed` is an `after` with an error; `batch` is the end of all calls of one
+reply; `prompt` a message of the user; `compacted` says that the history was compacted, `compacting` that it
+may be, which a shrunken history at the next `request` to the model confirms; `ended` ends the session.
+"""
+
+Dialect: TypeAlias = Literal["claude", "codex", "gemini", "qwen", "kimi", "copilot", "cursor", "hermes"]
+"""How a host wants to be answered; `answers` has a function for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fields:
+    """Where in an event things stand: names of top-level fields, the first one that is there counts.
+
+    Attributes:
+        event: Name of the event.
+        session: The session.
+        run: One answer to one message of the user; none: the session's calls are one run, which a
+            message of the user starts afresh.
+        agent: The sub-agent; it is a run of its own.
+        project: The folder that the agent works in.
+        tool: The tool's name.
+        arguments: The tool's arguments; text is read as JSON.
+        call: The call's id; none: calls are paired by tool and arguments, first in, first out.
+        result: What the tool gave.
+        error: What went wrong.
+        calls: The calls of a batch.
+        messages: The messages that the model is asked with, by a path of fields.
+    """
+
+    event: tuple[str, ...] = ("hook_event_name",)
+    session: tuple[str, ...] = ("session_id",)
+    run: tuple[str, ...] = ()
+    agent: tuple[str, ...] = ("agent_id",)
+    project: tuple[str, ...] = ("cwd",)
+    tool: tuple[str, ...] = ("tool_name",)
+    arguments: tuple[str, ...] = ("tool_input",)
+    call: tuple[str, ...] = ("tool_use_id",)
+    result: tuple[str, ...] = ("tool_response",)
+    error: tuple[str, ...] = ("error",)
+    calls: str = "tool_calls"
+    messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookHost:
+    """One coding agent.
+
+    Attributes:
+        name: As in `loopwarden install NAME`.
+        title: As people write it.
+        dialect: How it is answered.
+        events: Its events by name, with their meaning. Events that are not named are answered with nothing.
+        fields: Where things stand in them.
+        aborts: Events whose answer can end the run; elsewhere every further call is refused.
+        asks: Whether a hook can have the person decide.
+        warns: Events whose answer can carry a note to the model, the best first.
+        unknown_tools: Whether calls of tools that don't exist are seen, and where.
+        attended: The variable, and its value, by which the host tells hooks that a person is there.
+        timeout_unit: What a hook's timeout is counted in, in the host's settings.
+        tested: What it was tested on: the real `program`, or recorded `payloads`.
+    """
+
+    name: str
+    title: str
+    dialect: Dialect
+    events: Mapping[str, Kind]
+    fields: Fields = field(default_factory=Fields)
+    aborts: frozenset[Kind] = frozenset()
+    asks: bool = False
+    warns: tuple[Kind, ...] = ()
+    unknown_tools: Literal["batch", "call", "no"] = "no"
+    attended: tuple[str, str] | None = None
+    timeout_unit: Literal["s", "ms"] = "s"
+    tested: Literal["program", "payloads"] = "payloads"
+
+
+_CLAUDE_EVENTS: Final[dict[str, Kind]] = {
+    "PreToolUse": "before",
+    "PostToolUse": "after",
+    "PostToolUseFailure": "failed",
+    "PostToolBatch": "batch",
+    "PostCompact": "compacted",
+    "SessionEnd": "ended",
+}
+
+_ROWS: Final = (
+    HookHost(
+        name="claude-code",
+        title="Claude Code",
+        dialect="claude",
+        events=_CLAUDE_EVENTS,
+        fields=Fields(run=("prompt_id",)),
+        aborts=frozenset({"before", "after", "failed", "batch"}),
+        asks=True,
+        attended=("CLAUDE_CODE_ENTRYPOINT", "cli"),
+        warns=("after", "failed", "batch", "before"),
+        unknown_tools="batch",
+        tested="program",
+    ),
+    HookHost(
+        name="codex",
+        title="Codex CLI",
+        dialect="codex",
+        events={"PreToolUse": "before", "PostToolUse": "after", "PostCompact": "compacted"},
+        fields=Fields(run=("turn_id",)),
+        warns=("after", "before"),
+        tested="program",
+    ),
+    HookHost(
+        name="gemini",
+        title="Gemini CLI",
+        dialect="gemini",
+        events={
+            "BeforeTool": "before",
+            "AfterTool": "after",
+            "BeforeAgent": "prompt",
+            "PreCompress": "compacting",
+            "BeforeModel": "request",
+            "SessionEnd": "ended",
+        },
+        fields=Fields(call=(), agent=(), messages=("llm_request", "messages")),
+        aborts=frozenset({"before", "after"}),
+        warns=("after",),
+        timeout_unit="ms",
+        tested="program",
+    ),
+    HookHost(
+        name="qwen",
+        title="Qwen Code",
+        dialect="qwen",
+        events=_CLAUDE_EVENTS,
+        fields=Fields(run=("prompt_id",), call=("tool_use_id", "tool_call_id")),
+        aborts=frozenset({"batch"}),
+        warns=("after", "failed", "before"),
+        unknown_tools="batch",
+        timeout_unit="ms",
+        tested="program",
+    ),
+    HookHost(
+        name="kimi",
+        title="Kimi Code",
+        dialect="kimi",
+        events={
+            "PreToolUse": "before",
+            "PostToolUse": "after",
+            "PostToolUseFailure": "failed",
+            "UserPromptSubmit": "prompt",
+            "PostCompact": "compacted",
+        },
+        fields=Fields(agent=(), call=("tool_call_id",), result=("tool_output",)),
+    ),
+    HookHost(
+        name="copilot",
+        title="GitHub Copilot CLI",
+        dialect="copilot",
+        events={
+            "preToolUse": "before",
+            "postToolUse": "after",
+            "postToolUseFailure": "failed",
+            "userPromptSubmitted": "prompt",
+            "preCompact": "compacted",
+            "PreToolUse": "before",
+            "PostToolUse": "after",
+            "PostToolUseFailure": "failed",
+            "UserPromptSubmit": "prompt",
+            "PreCompact": "compacted",
+        },
+        fields=Fields(
+            session=("session_id", "sessionId"),
+            agent=(),
+            tool=("tool_name", "toolName"),
+            arguments=("tool_input", "toolArgs"),
+            call=(),
+            result=("tool_result", "toolResult"),
+        ),
+        asks=True,
+        warns=("failed",),
+    ),
+    HookHost(
+        name="cursor",
+        title="Cursor",
+        dialect="cursor",
+        events={
+            "preToolUse": "before",
+            "postToolUse": "after",
+            "postToolUseFailure": "failed",
+            "preCompact": "compacted",
+        },
+        fields=Fields(
+            session=("conversation_id", "session_id"),
+            run=("generation_id",),
+            agent=(),
+            result=("tool_output",),
+            error=("error_message",),
+        ),
+        warns=("after",),
+    ),
+    HookHost(
+        name="hermes",
+        title="Hermes",
+        dialect="hermes",
+        events={"pre_tool_call": "before", "post_tool_call": "after"},
+        fields=Fields(
+            run=("turn_id",),
+            agent=("task_id",),
+            call=("tool_call_id",),
+            result=("result",),
+            error=("error_message",),
+        ),
+    ),
+)
+
+HOSTS: Final[Mapping[str, HookHost]] = {row.name: row for row in _ROWS}
+"""All hosts, by name."""

@@ -1,0 +1,338 @@
+"""What is kept of each session between two hook processes, beside the guard's own state.
+
+One event of a session is one transaction (`BEGIN IMMEDIATE`), so that hook processes that overlap take turns.
+Kept are ids, names, digests and what was answered; no arguments and no results.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from loopwarden.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+WAIT_SECONDS: Final = 1.5
+"""How long an event waits for those of other processes."""
+
+_PAUSE_SECONDS: Final = 0.005
+
+_LAYOUT: Final = 1
+_IDLE_SECONDS: Final = 14 * 24 * 3600.0
+"""Sessions and deeds that are older are forgotten."""
+
+_MOST_CALLS: Final = 128
+"""Calls that are remembered per session; the oldest go first."""
+
+_MOST_SESSIONS: Final = 10_000
+_MOST_RELEASED: Final = 64
+
+_KEPT: Final = ("released", "calls", "turns", "runs", "made", "messages", "compacting")
+"""Attributes of a session that have no column."""
+
+_TABLES: Final = (
+    """CREATE TABLE IF NOT EXISTS sessions (
+        host TEXT, session TEXT, project TEXT NOT NULL, begun REAL NOT NULL, seen REAL NOT NULL,
+        paused INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (host, session))""",
+    "CREATE INDEX IF NOT EXISTS sessions_seen ON sessions (seen)",
+    """CREATE TABLE IF NOT EXISTS deeds (
+        at REAL NOT NULL, host TEXT NOT NULL, session TEXT NOT NULL, project TEXT NOT NULL, tool TEXT,
+        action TEXT NOT NULL, detector TEXT, count INTEGER NOT NULL, key TEXT)""",
+    "CREATE INDEX IF NOT EXISTS deeds_at ON deeds (at)",
+    f"PRAGMA user_version = {_LAYOUT}",
+)
+_PUT: Final = """INSERT INTO sessions (host, session, project, begun, seen, paused, data)
+    VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host, session) DO UPDATE SET
+    project = excluded.project, seen = excluded.seen, paused = excluded.paused, data = excluded.data"""
+_DEED: Final = ("at", "host", "session", "project", "tool", "action", "detector", "count", "key")
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A call that was met.
+
+    Attributes:
+        id: The host's id, or one that was made up.
+        digest: Of tool and arguments.
+        run: Its run.
+        refused: Whether it was refused.
+        asked: Whether a person was asked.
+        over: Whether its end was met.
+        out: What was printed last about it, for a hook that is called twice.
+        err: The same, on standard error.
+        code: The same, the exit code.
+        note: What the model is to be told with the result.
+    """
+
+    id: str
+    digest: str
+    run: str | None
+    refused: bool = False
+    asked: bool = False
+    over: bool = False
+    out: str = ""
+    err: str = ""
+    code: int = 0
+    note: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """Calls of a run that overlap, as far as they can be told to be of one reply.
+
+    Attributes:
+        number: Counts the run's turns.
+        open: Ids of calls that are not over.
+        over: Digests of calls that are.
+    """
+
+    number: int = 0
+    open: list[str] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What is remembered of a session.
+
+    Attributes:
+        host: The coding agent.
+        name: The session's id.
+        project: The folder it works in.
+        paused: Whether the guard keeps quiet.
+        released: Loops that a person let pass, by key.
+        calls: The newest calls, oldest first.
+        turns: The turn of each run.
+        runs: The newest run of each agent; the main one is the empty name.
+        made: How many call ids were made up.
+        messages: How many messages the model was last asked with.
+        compacting: Whether a compaction was announced and not yet seen.
+    """
+
+    host: str
+    name: str
+    project: str = ""
+    paused: bool = False
+    released: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    turns: dict[str, Turn] = field(default_factory=dict)
+    runs: dict[str, str | None] = field(default_factory=dict)
+    made: int = 0
+    messages: int | None = None
+    compacting: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """Something the guard did.
+
+    Attributes:
+        at: Seconds since the epoch.
+        host: The coding agent.
+        session: Its session.
+        project: The folder it works in.
+        tool: Tool of the call.
+        action: What was done; `released` where a person had let the loop pass.
+        detector: Who found it.
+        count: How often.
+        key: The loop.
+    """
+
+    at: float
+    host: str
+    session: str
+    project: str
+    tool: str | None
+    action: str
+    detector: str | None
+    count: int
+    key: str | None
+
+
+class Ledger:
+    """The file with all sessions. Safe to share between threads and processes.
+
+    Args:
+        path: The file; made if it is missing, for its owner only.
+        wait_seconds: How long to wait for other processes.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self, path: Path, *, wait_seconds: float = WAIT_SECONDS, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.path = path
+        self._wait = wait_seconds
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+
+    @contextmanager
+    def session(self, host: str, name: str) -> Iterator[Session]:
+        """A session, to be changed in one transaction; what the block raises undoes it.
+
+        Raises:
+            StoreError: The file can't be used; so for all methods.
+        """
+        with self._transaction() as connection:
+            found = connection.execute(
+                "SELECT project, paused, data FROM sessions WHERE host = ? AND session = ?", (host, name)
+            ).fetchone()
+            session = Session(host=host, name=name) if found is None else _session(host, name, *found)
+            yield session
+            now = self._clock()
+            row = (host, name, session.project, now, now, session.paused, _data(session))
+            connection.execute(_PUT, row)
+            if found is None:
+                self._prune(connection, now)
+
+    def done(self, deed: Deed) -> None:
+        """Remember what the guard did; inside or outside of a `session` block."""
+        with self._transaction() as connection:
+            connection.execute(
+                f"INSERT INTO deeds VALUES ({', '.join('?' * len(_DEED))})",  # noqa: S608 - question marks only
+                [getattr(deed, name) for name in _DEED],
+            )
+
+    def sessions(self, since: float) -> list[tuple[Session, float, float]]:
+        """Sessions with an event since then, newest first: each with its first and its last moment."""
+        with self._transaction() as connection:
+            rows = connection.execute(
+                "SELECT host, session, project, paused, data, begun, seen FROM sessions WHERE seen >= ? "
+                "ORDER BY seen DESC",
+                (since,),
+            ).fetchall()
+        return [(_session(*row[:5]), row[5], row[6]) for row in rows]
+
+    def deeds(self, since: float) -> list[Deed]:
+        """What was done since then, oldest first."""
+        with self._transaction() as connection:
+            rows = connection.execute(
+                f"SELECT {', '.join(_DEED)} FROM deeds WHERE at >= ? ORDER BY at",  # noqa: S608 - names of columns
+                (since,),
+            ).fetchall()
+        return [Deed(**dict(zip(_DEED, row, strict=True))) for row in rows]
+
+    def close(self) -> None:
+        """Give the file back; a later use opens it anew."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _prune(self, connection: sqlite3.Connection, now: float) -> None:
+        connection.execute("DELETE FROM sessions WHERE seen < ?", (now - _IDLE_SECONDS,))
+        connection.execute(
+            "DELETE FROM sessions WHERE rowid IN "
+            "(SELECT rowid FROM sessions ORDER BY seen DESC LIMIT -1 OFFSET ?)",
+            (_MOST_SESSIONS,),
+        )
+        connection.execute("DELETE FROM deeds WHERE at < ?", (now - _IDLE_SECONDS,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            connection = self._connection
+            if connection is not None and connection.in_transaction:  # `done` inside of `session`
+                yield connection
+                return
+            connection = self._begun()
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise self._fault(error) from error
+            finally:
+                _roll_back(connection)
+
+    def _begun(self) -> sqlite3.Connection:
+        try:
+            connection = self._connection or self._open()
+            connection.execute("BEGIN IMMEDIATE")
+        except (sqlite3.Error, OSError) as error:
+            raise self._fault(error) from error
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(
+            self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._use_log(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            _lay_out(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _use_log(self, connection: sqlite3.Connection) -> None:
+        """Others may be at it; SQLite doesn't wait for this one."""
+        until = time.monotonic() + self._wait
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                return
+
+    def _fault(self, error: Exception) -> StoreError:
+        self.close()
+        return StoreError(f"{self.path.name}: {error}")
+
+
+def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
+    (layout,) = connection.execute("PRAGMA user_version").fetchone()
+    if layout > _LAYOUT:
+        raise StoreError(f"{path} was written by a later version of loopwarden")
+    if layout < _LAYOUT:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute("COMMIT")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """After a fault; after a commit, or where the connection was closed, there is nothing to do."""
+    with suppress(sqlite3.ProgrammingError):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _data(session: Session) -> bytes:
+    """What has no column; bounded."""
+    del session.calls[:-_MOST_CALLS]
+    del session.released[:-_MOST_RELEASED]
+    kept = {call.run for call in session.calls} | set(session.runs.values())
+    session.turns = {run: turn for run, turn in session.turns.items() if (run or None) in kept}
+    return orjson.dumps({name: getattr(session, name) for name in _KEPT})
+
+
+def _session(host: str, name: str, project: str, paused: int, data: bytes) -> Session:
+    """From a row; one that can't be read begins afresh, but stays paused."""
+    session = Session(host=host, name=name, project=project, paused=bool(paused))
+    try:
+        kept: dict[str, Any] = orjson.loads(data)
+        calls = [Call(**call) for call in kept["calls"]]
+        turns = {run: Turn(**turn) for run, turn in kept["turns"].items()}
+        values = {**{name: kept[name] for name in _KEPT}, "calls": calls, "turns": turns}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return session
+    for field_name, value in values.items():
+        setattr(session, field_name, value)
+    return session

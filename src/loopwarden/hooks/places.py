@@ -1,0 +1,41 @@
+"""Where the hooks keep what they must remember: one folder of the user's, for the owner only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from loopwarden.errors import StoreError
+
+FOLDER: Final = "LOOPWARDEN_STATE"
+"""The variable that names another folder."""
+
+RUNS_FILE: Final = "runs.db"
+SESSIONS_FILE: Final = "sessions.db"
+FAULTS_FILE: Final = "faults.log"
+SOCKET_FILE: Final = "service.sock"
+LOCK_FILE: Final = "service.lock"
+
+
+def state_folder() -> Path:
+    """The folder, made if it is missing.
+
+    What `LOOPWARDEN_STATE` names, else `hooks` below `$XDG_STATE_HOME/loopwarden`, by default
+    `~/.local/state/loopwarden`; the entry `loopwarden_hook` has the same rule.
+
+    Raises:
+        StoreError: It can't be made, or the user has no home.
+    """
+    named = os.environ.get(FOLDER)
+    try:
+        folder = Path(named) if named else _below_state() / "hooks"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        raise StoreError(f"no folder for the state of the hooks: {error}; set {FOLDER} to one") from None
+    return folder
+
+
+def _below_state() -> Path:
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "loopwarden"

@@ -1,0 +1,165 @@
+"""The command `loopwarden-hook HOST [EVENT]`: one hook event from standard input, one answer to the host.
+
+A coding agent starts it for each event, and waits. So it imports next to nothing: it hands the event to a
+service of this user on a socket, which has everything loaded. Where there is none it answers by itself, and
+starts one for the next time; `LOOPWARDEN_SERVICE=off` does without. Whatever fails, the agent goes on: the
+exit code is 0 and nothing is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+VERSION = "0.1.0"
+"""That of the package; a service of another version is not asked."""
+
+PASSED_ON = (
+    "CLAUDE_CODE_ENTRYPOINT",
+    "LOOPWARDEN_ATTENDED",
+    "LOOPWARDEN_CONFIG",
+    "LOOPWARDEN_MODE",
+    "LOOPWARDEN_RECORD",
+)
+"""Variables of the hook process that an answer depends on."""
+
+MOST_BYTES = 64 * 1024 * 1024
+"""The longest event; a longer one is not looked at."""
+
+_SECONDS = 5.0
+"""How long a hook may take; after that the agent goes on."""
+
+_ASK_SECONDS = 3.0
+"""How long the service is waited for."""
+
+_START_SECONDS = 10.0
+"""A service that was started less than this ago is not started again."""
+
+_LONGEST_SOCKET = 100
+"""Bytes of a socket's path; the system's limit is a little higher."""
+
+
+def main() -> int:
+    """Run the command; it ends the process."""
+    words = sys.argv[1:]
+    if len(words) not in (1, 2) or words[0].startswith("-"):
+        print("usage: loopwarden-hook HOST [EVENT] < event.json", file=sys.stderr)  # noqa: T201 - a command
+        return 0 if words in (["-h"], ["--help"]) else 2
+    _limit()
+    host, event = words[0], words[1] if len(words) > 1 else ""
+    payload = _read()
+    code, out, err = 0, b"", b""
+    try:
+        folder = state_folder()
+        answer = _ask(folder, host, event, payload)
+        if answer is None:
+            code, out, err = _by_itself(folder, host, event, payload)
+        else:
+            code, out, err = answer
+    except BaseException:  # noqa: BLE001, S110 - the agent goes on, whatever it is; what is known was logged
+        pass
+    _write(1, out)
+    _write(2, err)
+    os._exit(code)
+
+
+def state_folder() -> str:
+    """The folder with the state; the rule is that of `loopwarden.hooks.places`."""
+    named = os.environ.get("LOOPWARDEN_STATE")
+    if named:
+        return named
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.expanduser("~/.local/state")  # noqa: PTH111 - pathlib takes longer than all of this
+    return f"{base}/loopwarden/hooks"
+
+
+def request(host: str, event: str, payload: bytes) -> bytes:
+    """What is sent to the service: a line with lengths, the variables, the event."""
+    known = (f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ)
+    variables = "\0".join(known).encode("utf-8", "surrogateescape")
+    head = f"loopwarden-hook {VERSION} {host} {event or '-'} {len(variables)} {len(payload)}\n"
+    return head.encode("utf-8", "surrogateescape") + variables + payload
+
+
+def _ask(folder: str, host: str, event: str, payload: bytes) -> tuple[int, bytes, bytes] | None:
+    """Ask the service; `None` where there is none, or it doesn't answer."""
+    path = f"{folder}/service.sock"
+    if os.environ.get("LOOPWARDEN_SERVICE") == "off" or len(os.fsencode(path)) > _LONGEST_SOCKET:
+        return None
+    try:
+        from _socket import AF_UNIX, SOCK_STREAM, socket  # `socket` takes as long as all the rest
+
+        connection = socket(AF_UNIX, SOCK_STREAM)
+        connection.settimeout(_ASK_SECONDS)
+        connection.connect(path)
+        connection.sendall(request(host, event, payload))
+        data = b""
+        while piece := connection.recv(65536):
+            data += piece
+        connection.close()
+        head, _, rest = data.partition(b"\n")
+        code, out, err = map(int, head.split())
+    except (OSError, ImportError, ValueError):
+        return None
+    return (code, rest[:out], rest[out:]) if len(rest) == out + err else None
+
+
+def _by_itself(folder: str, host: str, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
+    from loopwarden.hooks.answering import Answering
+    from loopwarden.hooks.places import state_folder as made_folder
+
+    answering = Answering(made_folder())
+    answer = answering.answer(host, payload, os.environ, event or None)
+    answering.close()
+    _start_service(folder)
+    return answer.code, answer.out, answer.err
+
+
+def _start_service(folder: str) -> None:
+    """Start a service that outlives this process and holds nothing of it open."""
+    lock = f"{folder}/service.lock"
+    if os.environ.get("LOOPWARDEN_SERVICE") == "off" or os.name == "nt":
+        return
+    try:
+        if time.time() - os.stat(lock).st_mtime < _START_SECONDS:  # noqa: PTH116 - as above
+            return
+    except OSError:
+        pass
+    import subprocess
+
+    subprocess.Popen(
+        [sys.executable, "-m", "loopwarden.hooks.service"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+
+
+def _read() -> bytes:
+    pieces, length = [], 0
+    while length <= MOST_BYTES and (piece := os.read(0, 1024 * 1024)):
+        pieces.append(piece)
+        length += len(piece)
+    return b"".join(pieces) if length <= MOST_BYTES else b""
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError:
+        pass
+
+
+def _limit() -> None:
+    """Let the agent go on when this takes too long."""
+    if os.name == "nt":
+        return
+    import signal
+
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)

@@ -1,0 +1,170 @@
+"""What holds for every host: a loop is told, refused and ended in its words, and good work is left alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from loopwarden.hooks.answering import Answering
+from loopwarden.hooks.faults import faults
+from loopwarden.hooks.hosts import HOSTS
+from tests.hooks.agents import KNOWN, Agent, Heard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    opened = Answering(tmp_path)
+    yield opened
+    opened.close()
+    assert faults(tmp_path) == []
+
+
+@pytest.fixture(params=HOSTS)
+def agent(request: pytest.FixtureRequest, answering: Answering) -> Agent:
+    return Agent(request.param, answering.answer)
+
+
+def calls(agent: Agent, count: int, result: str = "same") -> list[Heard]:
+    return [agent.call("Bash", {"command": "ls"}, result) for _ in range(count)]
+
+
+def test_every_host_has_its_words() -> None:
+    assert set(KNOWN) == set(HOSTS)
+
+
+def test_a_loop_is_told_refused_and_ended(agent: Agent) -> None:
+    host = HOSTS[agent.name]
+    heard = calls(agent, 40)
+    decisions = [one.decision for one in heard]
+    assert decisions[:20] == ["allow"] * 20
+    assert set(decisions[20:]) == {"deny"}
+    notes = [number for number, one in enumerate(heard) if one.model and one.decision == "allow"]
+    told = any(kind in host.warns for kind in ("before", "after"))
+    assert notes == ([10] if told else []), "the first crossing, then every ten: the next is refused"
+    assert all("This call was refused" in one.model for one in heard[20:24])
+    last = heard[-1]
+    assert last.ended == ("before" in host.aborts)
+    assert ("Every further call of this run will be refused" in last.model) != last.ended
+
+
+def test_a_person_is_told_how_to_let_it_pass(agent: Agent) -> None:
+    refused = calls(agent, 21)[-1]
+    said = refused.person or refused.model
+    assert "loopwarden allow repeat:" in said
+    assert "loopwarden pause s1" in said
+
+
+def test_results_that_change_are_work(agent: Agent) -> None:
+    heard = [agent.call("Bash", {"command": "date"}, f"{number} o'clock") for number in range(60)]
+    assert {one.decision for one in heard} == {"allow"}
+
+
+def test_work_is_answered_with_nothing(agent: Agent) -> None:
+    for number in range(15):
+        assert agent.call("Read", {"file_path": f"/{number}.txt"}, f"text {number}") == Heard()
+        assert agent.call("Edit", {"file_path": "/a.txt", "new_string": f"{number}"}, "ok") == Heard()
+        assert agent.call("Bash", {"command": "make test"}, f"{number} passed") == Heard()
+
+
+def test_sessions_and_runs_are_apart(agent: Agent, answering: Answering) -> None:
+    calls(agent, 21)
+    other = Agent(agent.name, answering.answer, session="s2")
+    assert calls(other, 10)[-1] == Heard()
+    if HOSTS[agent.name].fields.run:
+        agent.run = "p2"
+    else:
+        agent.tell("prompt", prompt="go on")
+    assert calls(agent, 10)[-1] == Heard()
+
+
+@pytest.mark.parametrize("name", [name for name, host in HOSTS.items() if host.fields.agent])
+def test_a_sub_agent_is_a_run_of_its_own(name: str, answering: Answering) -> None:
+    agent = Agent(name, answering.answer)
+    for number in range(15):
+        for sub_agent in (None, "a1", "a2"):
+            heard = agent.call("Bash", {"command": "ls"}, "same", sub_agent)
+            assert heard.decision == "allow", number
+    verdicts = [agent.call("Bash", {"command": "ls"}, "same", "a1").decision for _ in range(6)]
+    assert verdicts == ["allow"] * 5 + ["deny"]
+    assert agent.call("Bash", {"command": "ls"}, "same").decision == "allow"
+
+
+def test_a_hook_that_is_called_twice_counts_once(agent: Agent) -> None:
+    if not HOSTS[agent.name].fields.call:
+        pytest.skip("calls without an id can't be told apart")
+    for number in range(20):
+        both = [agent.before("Bash", {"command": "ls"}, f"c{number}") for _ in range(2)]
+        assert both == [Heard()] * 2
+        ends = [agent.after("Bash", {"command": "ls"}, f"c{number}", "same") for _ in range(2)]
+        assert ends[0] == ends[1]
+    refusals = [agent.before("Bash", {"command": "ls"}, "c20") for _ in range(20)]
+    assert len({one.model for one in refusals}) == 1
+    assert refusals[0].decision == "deny"
+
+
+def test_calls_of_one_reply_are_no_evidence_against_each_other(agent: Agent) -> None:
+    for turn in range(6):
+        ids = [f"{turn}-{number}" for number in range(5)]
+        for call_id in ids:
+            assert agent.before("Bash", {"command": "ls"}, call_id).decision == "allow"
+        for call_id in reversed(ids):
+            agent.after("Bash", {"command": "ls"}, call_id, "same")
+
+
+def test_a_call_that_never_ends_does_not_blind_the_guard(agent: Agent) -> None:
+    agent.before("Bash", {"command": "sleep"}, "stuck")
+    assert calls(agent, 21)[-1].decision == "deny"
+
+
+def test_an_end_without_a_beginning_is_passed_over(agent: Agent) -> None:
+    assert agent.after("Bash", {"command": "ls"}, "never", "same") == Heard()
+    assert calls(agent, 1) == [Heard()]
+
+
+def test_failures_are_seen(agent: Agent) -> None:
+    heard = Heard()
+    for number in range(40):
+        heard = agent.before("Bash", {"command": f"try {number}"}, f"c{number}")
+        if heard.decision == "deny":
+            break
+        agent.failed("Bash", {"command": f"try {number}"}, f"c{number}", "permission denied")
+    assert heard.decision == "deny"
+    assert "fail" in heard.model
+
+
+COMPACTED = [name for name, host in HOSTS.items() if "compacted" in host.events.values()]
+
+
+@pytest.mark.parametrize("name", COMPACTED)
+def test_a_loop_that_outlives_a_compaction_is_ended(name: str, answering: Answering) -> None:
+    agent = Agent(name, answering.answer)
+    calls(agent, 2)
+    assert agent.tell("compacted", trigger="auto") == Heard()
+    heard = calls(agent, 4)
+    assert heard[:2] == [Heard(), Heard()]
+    assert heard[2].ended == ("after" in HOSTS[name].aborts)
+    assert heard[3].decision == "deny"
+
+
+def test_gemini_says_compress_at_every_request(answering: Answering) -> None:
+    agent = Agent("gemini", answering.answer)
+
+    def request(messages: int) -> None:
+        agent.tell("compacting", trigger="auto")
+        agent.tell("request", llm_request={"messages": [{"role": "user"}] * messages})
+
+    for number in range(6):
+        request(3 + 2 * number)
+        assert calls(agent, 1)[-1] == Heard()
+    request(4)
+    heard = []
+    for number in range(3):
+        heard += calls(agent, 1)
+        request(6 + 2 * number)
+    assert [one.ended for one in heard] == [False, False, True]
