@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ def named(name: str) -> str:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like `name`, if one is; case and underscores do not matter."""
     folded = {_fold(one): one for one in known}
+    from difflib import get_close_matches  # only where something is wrong
+
     found = get_close_matches(_fold(name)[:100], folded, n=1, cutoff=_NEAR)
     return folded[found[0]] if found else None
 
