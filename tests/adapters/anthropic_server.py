@@ -2,7 +2,7 @@
 
     with AnthropicServer([[calling("Read", {"file_path": "a"}, "c1")]]) as server:
         subprocess.run([...], env=server.environment(folder))
-    server.requests[-1].results
+    server.requests[-1].answers
 
 Only the standard library. It streams where the client asks for a stream.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -34,6 +34,9 @@ SUMMARY: Final = "<summary>The tools were called, and the work is not done.</sum
 
 _SUMMARIZE: Final = "Respond with plain text only"
 """Stands in a request for a summary by Claude Code."""
+
+_NOTE: Final = re.compile(r"^\w+(?::\S+)? hook additional context: ", re.MULTILINE)
+"""How Claude Code introduces what a hook adds."""
 
 
 def saying(text: str) -> Block:
@@ -61,7 +64,7 @@ class Reply:
     error: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """One request, and what can be read out of it."""
 
@@ -73,30 +76,26 @@ class Request:
         return self.body["messages"]
 
     @property
-    def tools(self) -> list[str]:
-        """Names of the tools that the model may ask for."""
-        return [tool["name"] for tool in self.body.get("tools", ())]
-
-    @cached_property
-    def text(self) -> str:
-        """All of the history's text, prompts included."""
-        return "\n".join(text_of(message["content"]) for message in self.messages)
-
-    @property
     def asks_for_summary(self) -> bool:
         """The client compacts the history."""
         newest = itertools.takewhile(lambda message: message["role"] != "assistant", reversed(self.messages))
         return any(_SUMMARIZE in text_of(message["content"]) for message in newest)
 
     @property
-    def results(self) -> dict[str, str]:
-        """Text of the results by call id."""
-        return {
-            block["tool_use_id"]: text_of(block.get("content", ""))
-            for message in self.messages
-            for block in blocks_of(message["content"])
-            if block["type"] == "tool_result"
-        }
+    def answers(self) -> dict[str, str]:
+        """What the model reads as the result of each call, by id, with what hooks added after the batch."""
+        found: dict[str, str] = {}
+        newest: list[str] = []
+        for message in self.messages:
+            blocks = blocks_of(message["content"])
+            if message["role"] == "system":
+                notes = [block["text"] for block in blocks if _NOTE.search(block.get("text", ""))]
+                found |= {call_id: "\n".join([found[call_id], *notes]) for call_id in newest}
+                continue
+            results = [block for block in blocks if block["type"] == "tool_result"]
+            newest = [block["tool_use_id"] for block in results]
+            found |= {block["tool_use_id"]: text_of(block.get("content", "")) for block in results}
+        return found
 
 
 Script: TypeAlias = "Sequence[Sequence[Block] | Reply] | Callable[[Request], Sequence[Block] | Reply]"
@@ -116,17 +115,16 @@ def text_of(content: Any) -> str:
 
 @dataclass
 class AnthropicServer:
-    """The server; it listens while the `with` block runs.
+    """The server; it listens while the `with` block runs, which raises what the script raised.
 
     Attributes:
         script: What it answers.
         requests: Requests for a reply, in order.
-        others: Method and path of whatever else was asked for, and answered with 404.
     """
 
     script: Script
     requests: list[Request] = field(default_factory=list)
-    others: list[tuple[str, str]] = field(default_factory=list)
+    _faults: list[Exception] = field(default_factory=list, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _said: int = 0
 
@@ -141,6 +139,8 @@ class AnthropicServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        if self._faults:
+            raise self._faults[0]
 
     @property
     def url(self) -> str:
@@ -166,7 +166,11 @@ class AnthropicServer:
         with self._lock:
             self.requests.append(request)
             if callable(self.script):
-                said = self.script(request)
+                try:
+                    said = self.script(request)
+                except Exception as fault:  # noqa: BLE001 - raised where the block ends
+                    self._faults.append(fault)
+                    said = Reply(error=400)
             elif request.asks_for_summary:
                 said = [saying(SUMMARY)]
             else:
@@ -195,7 +199,6 @@ def _handler(server: AnthropicServer) -> type[BaseHTTPRequestHandler]:
                 self._answer(server.reply(Request(body)), body)
 
         def _miss(self) -> None:
-            server.others.append((self.command, self.path))
             self._send(404, "application/json", b"{}")
 
         def _answer(self, reply: Reply, body: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from claude_agent_sdk import (
 
 from loopwarden import LoopAborted
 from loopwarden.adapters.claude_agent_sdk import ABILITIES, LoopGuardHooks
-from tests.adapters.anthropic_server import AnthropicServer, Reply, blocks_of, calling, text_of
+from tests.adapters.anthropic_server import AnthropicServer, Reply, calling
 from tests.adapters.contract import Ran, Script
 from tests.adapters.writing_guard import CONFIG
 
@@ -41,9 +40,6 @@ LADDER: Final = [*["allow"] * 3, "warn", "warn", "block"]
 """What the guard says to six equal calls."""
 
 ABORTING: Final = CONFIG | {"onCritical": "abort"}
-
-_NOTE: Final = re.compile(r"\w+(?::\S+)? hook additional context: ")
-"""How the host introduces what a hook adds."""
 
 
 class Claude:
@@ -72,7 +68,7 @@ class Claude:
         answered = [request for request in server.requests if not request.asks_for_summary]
         ran.requests = len(answered)
         for request in answered:
-            for call_id, text in answers(request).items():
+            for call_id, text in request.answers.items():
                 if text not in ran.answers.setdefault(call_id, []):
                     ran.answers[call_id].append(text)
         return ran
@@ -135,27 +131,6 @@ def tool_of(function: Callable[[str], str]) -> Any:
     return tool(function.__name__, function.__doc__ or "", {"query": str})(handler)
 
 
-def answers(request: Request) -> dict[str, str]:
-    """What the model reads as the result of each call, with what hooks added after the batch."""
-    found: dict[str, str] = {}
-    newest: list[str] = []
-    for message in request.messages:
-        if message["role"] == "system":
-            notes = [text for text in (_noted(block) for block in blocks_of(message["content"])) if text]
-            for call_id in newest:
-                found[call_id] = "\n".join([found[call_id], *notes])
-            continue
-        results = [block for block in blocks_of(message["content"]) if block["type"] == "tool_result"]
-        newest = [block["tool_use_id"] for block in results]
-        found |= {block["tool_use_id"]: text_of(block["content"]) for block in results}
-    return found
-
-
-def _noted(block: dict[str, Any]) -> str:
-    text = block.get("text", "")
-    return text if _NOTE.match(text) else ""
-
-
 # --- a client, turn by turn
 
 
@@ -178,7 +153,7 @@ class Talk:
         """What the model read last as the result of each call."""
         found: dict[str, str] = {}
         for request in self.requests:
-            found |= answers(request)
+            found |= request.answers
         return found
 
 

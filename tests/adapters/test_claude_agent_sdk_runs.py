@@ -1,4 +1,4 @@
-"""Claude Agent SDK: where runs begin, go on and end, sub-agents, compactions."""
+"""Claude Agent SDK: where runs begin, go on and end."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from claude_agent_sdk import ClaudeSDKClient
 
+    from loopwarden import LoopAborted
     from tests.adapters.anthropic_server import Request
 
 # --- the end
@@ -75,6 +76,61 @@ def test_a_client_can_be_asked_again_after_the_end_of_a_run() -> None:
     assert [result.result for result in said.results] == ["", "done", "done"]
     assert actions(guard) == [*LADDER[:5], "abort", "allow", "allow"]
     assert len(guard._runs) == 0
+
+
+def test_all_messages_of_a_client_can_be_watched(tmp_path: Path) -> None:
+    guard = WritingGuard(ABORTING)
+    hooks = LoopGuardHooks(guard)
+    results: list[ResultMessage] = []
+    aborted: list[LoopAborted | None] = []
+
+    async def turns(client: ClaudeSDKClient) -> None:
+        for prompt in ("go", "again"):
+            await client.query(prompt)
+            aborted.append(await signal_of(read(client.receive_messages(), hooks, results)))
+
+    with AnthropicServer(looks(12)) as server:
+        asyncio.run(with_client(hooks.added_to(options_of(server, tmp_path, [look])), turns))
+    assert None not in aborted
+    assert [result.terminal_reason for result in results] == ["hook_stopped"] * 2
+    assert len(guard.of("before")) == 12
+
+
+def test_after_an_interrupt_the_next_prompt_is_a_run_of_its_own(tmp_path: Path) -> None:
+    asked = threading.Event()
+    gone_on = threading.Event()
+
+    def script(request: Request) -> list[dict[str, Any]]:
+        number = len(server.requests)
+        if number == 4:
+            asked.set()
+            gone_on.wait(30)
+        return looks(1, number)[0] if number not in {4, 8} else [saying("done")]
+
+    guard = WritingGuard()
+    hooks = LoopGuardHooks(guard)
+    results: list[ResultMessage] = []
+
+    async def interrupt(client: ClaudeSDKClient) -> None:
+        await asyncio.to_thread(asked.wait, 30)
+        await client.interrupt()
+        gone_on.set()
+
+    async def turns(client: ClaudeSDKClient) -> None:
+        await client.query("go")
+        await asyncio.gather(interrupt(client), read(client.receive_response(), hooks, results))
+        await client.query("again")
+        await read(client.receive_response(), hooks, results)
+
+    server = AnthropicServer(script)
+    with server:
+        asyncio.run(with_client(hooks.added_to(options_of(server, tmp_path, [look])), turns))
+    assert [result.terminal_reason for result in results] == ["aborted_streaming", "completed"]
+    assert actions(guard) == ["allow"] * 6
+    runs = [told.run_id for told in guard.of("before")]
+    assert runs[:3] == runs[:1] * 3
+    assert runs[3:] == runs[-1:] * 3
+    assert runs[0] != runs[-1]
 
 
 def test_a_stop_by_another_hook_is_no_signal() -> None:
@@ -120,7 +176,7 @@ def test_the_loop_of_a_caller_that_breaks_off_is_closed(tmp_path: Path) -> None:
         watched = hooks.watch(messages())
         async for _ in watched:
             break
-        await watched.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await watched.aclose()
 
     asyncio.run(some())
     assert closed == [True]
@@ -242,99 +298,3 @@ def test_sessions_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> N
         assert asyncio.run(hooks._hook(event | call, "c1", {"signal": None})) == {}
     assert list(hooks._sessions) == ["s6", "s7", "s8"]
     assert len(guard._runs) == 3
-
-
-# --- sub-agents
-
-
-def with_sub_agent(own: list[list[dict[str, Any]]], calls: list[Any], *, background: bool = False) -> Any:
-    """The main agent asks for a sub-agent, then goes on with `own`; the sub-agent asks for `calls`."""
-    start = {"description": "search", "prompt": "SEARCH", "subagent_type": "general-purpose"}
-    task = calling("Agent", start | {"run_in_background": background}, "t1")
-    queues = {True: list(calls), False: [[task], *own]}
-
-    def script(request: Request) -> Any:
-        if request.asks_for_summary:
-            return [saying("<summary>SEARCH</summary>")]
-        queue = queues["SEARCH" in "\n".join(str(message) for message in request.messages[:1])]
-        return queue.pop(0) if queue else [saying("done")]
-
-    return script
-
-
-def of_call(guard: WritingGuard, verb: str, call_id: str) -> Any:
-    (found,) = (told for told in guard.of(verb) if told.call_id == call_id)
-    return found
-
-
-@pytest.mark.parametrize("background", [False, True])
-def test_a_sub_agent_is_a_run_of_its_own(background: bool) -> None:
-    guard = WritingGuard()
-    script = with_sub_agent(looks(3, 7), looks(3), background=background)
-    talk(LoopGuardHooks(guard), script, tools=[look], allowed_tools=["mcp__own__*", "Agent"])
-    runs: dict[str | None, set[str]] = {}
-    for told in guard.of("before"):
-        runs.setdefault(told.run_id, set()).add(told.call_id or "")
-    assert sorted(map(sorted, runs.values())) == [["c1", "c2", "c3"], ["c7", "c8", "c9", "t1"]]
-    assert len({told.session_id for told in guard.told}) == 1
-
-
-def test_the_run_of_a_sub_agent_ends_alone() -> None:
-    guard = WritingGuard(ABORTING)
-    script = with_sub_agent(looks(1, 20), looks(9))
-    said = talk(LoopGuardHooks(guard), script, tools=[look], allowed_tools=["mcp__own__*", "Agent"])
-    assert said.aborted == [None]
-    assert said.results[0].result == "done"
-    verdict = of_call(guard, "before", "c6").verdict
-    assert verdict.action == "abort"
-    assert of_call(guard, "after", "t1").error == verdict.message
-    assert verdict.message in said.answers["t1"]
-    assert of_call(guard, "after", "c20").error is None
-
-
-def test_a_sub_agent_says_the_same_whatever_it_cost() -> None:
-    start = {"description": "search", "prompt": "SEARCH", "subagent_type": "general-purpose"}
-    script = [
-        [calling("Agent", start | {"run_in_background": False}, f"t{number}")] if main else [saying("none")]
-        for number in range(5)
-        for main in (True, False)
-    ]
-    guard = WritingGuard()
-    talk(LoopGuardHooks(guard), script, allowed_tools=["Agent"])
-    assert len(guard.of("after")) == 5
-    assert len({str(told.result) for told in guard.of("after")}) == 1
-
-
-def test_the_compaction_of_a_sub_agent_is_its_own() -> None:
-    guard = WritingGuard()
-    calls = [Reply(reply, FULL if number == 1 else 10) for number, reply in enumerate(looks(8))]
-    script = with_sub_agent([], calls)
-    said = talk(LoopGuardHooks(guard), script, tools=[look], allowed_tools=["mcp__own__*", "Agent"])
-    (compacted,) = guard.of("compacted")
-    assert compacted.run_id == of_call(guard, "before", "c1").run_id
-    assert said.aborted == [None]
-    assert len(guard.of("after")) == 6
-    assert "was compacted" in str(of_call(guard, "after", "t1").error)
-
-
-# --- compactions
-
-
-def test_a_compaction_by_a_person_is_that_of_the_next_run() -> None:
-    guard = WritingGuard()
-    script = [*looks(2), [saying("x")], *looks(9, 3)]
-    said = talk(LoopGuardHooks(guard), script, "go", "/compact", "go on", tools=[look])
-    (compacted,) = guard.of("compacted")
-    assert compacted.run_id == of_call(guard, "before", "c3").run_id
-    assert said.aborted[2] is not None
-    assert said.aborted[2].verdict.error == "compaction_loop_persisted"
-    assert [told.call_id for told in guard.of("after")] == ["c1", "c2", "c3", "c4", "c5"]
-
-
-def test_a_compaction_that_fails_is_none() -> None:
-    """The history is too long, and too short to be cut."""
-    guard = WritingGuard()
-    script = [Reply(reply, FULL if number == 0 else 10) for number, reply in enumerate(looks(5))]
-    said = talk(LoopGuardHooks(guard), script, tools=[look])
-    assert guard.of("compacted") == []
-    assert said.results[0].result == "done"

@@ -29,7 +29,7 @@ except ImportError as error:
     raise MissingExtraError("claude-agent-sdk", "claude-agent-sdk") from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from claude_agent_sdk import Message
 
@@ -98,7 +98,7 @@ class LoopGuardHooks:
                 matchers.insert(0, HookMatcher(hooks=[self._hook]))
         return replace(options, hooks=hooks)
 
-    async def watch(self, messages: AsyncIterator[Message]) -> AsyncIterator[Message]:
+    async def watch(self, messages: AsyncIterator[Message]) -> AsyncGenerator[Message, None]:
         """The messages as they come, of `query` or one of a client's `receive_` methods.
 
         Raises:
