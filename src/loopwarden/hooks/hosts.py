@@ -109,7 +109,7 @@ _ROWS: Final = (
         dialect="claude",
         events=_CLAUDE_EVENTS,
         fields=Fields(run=("prompt_id",)),
-        aborts=frozenset({"before", "after", "failed", "batch"}),
+        aborts=frozenset({"before", "after", "batch"}),
         asks=True,
         attended=("CLAUDE_CODE_ENTRYPOINT", "cli"),
         warns=("after", "failed", "batch", "before"),
