@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from agents import (
     Runner,
     function_tool,
 )
-from agents.run_config import CallModelData, ModelInputData
+from agents.run_config import CallModelData, ModelInputData, ToolErrorFormatterArgs
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from loopwarden import LoopAborted
@@ -72,7 +73,7 @@ def compacting(before: int, *, marks: bool) -> Callable[[CallModelData[Any]], Mo
 
 class OpenAIAgents:
     abilities = ABILITIES
-    errors_are_text = False
+    errors_are_text = "error" not in {each.name for each in dataclasses.fields(ToolErrorFormatterArgs)}
     survives_errors = True
     survives_unknown_tools = True
 

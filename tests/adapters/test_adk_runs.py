@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("google.adk.plugins", reason="needs google-adk; see scripts/check-hosts")
 
+import google.adk
 from google.adk.agents import LlmAgent, ParallelAgent
 from google.adk.apps import ResumabilityConfig
 from google.adk.apps.app import EventsCompactionConfig
@@ -322,7 +323,9 @@ def test_a_call_that_is_cancelled_is_taken_back(guard: WritingGuard) -> None:
     with pytest.raises(ToolFailure):
         run(runner_of(agent_of("finder", [both], waits, fails), GuardPlugin(guard)))
     assert [told.call_id for told in guard.of("after")] == ["c2"]
-    assert len(guard.of("retract")) == 1
+    if tuple(map(int, google.adk.__version__.split(".")[:2])) >= (2, 13):  # before, no callback is told
+        assert len(guard.of("retract")) == 1
+    assert len(guard._runs) == 0
 
 
 # --- compaction, and the end of a run

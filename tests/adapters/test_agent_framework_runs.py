@@ -20,6 +20,7 @@ from agent_framework import (
     InMemoryHistoryProvider,
     Message,
     MiddlewareTermination,
+    ResponseStream,
 )
 
 from loopwarden import LoopAborted
@@ -324,6 +325,9 @@ def test_the_session_is_that_of_the_host_and_a_run_is_forgotten_at_its_end(strea
 
 
 def test_a_stream_that_is_closed_early_is_forgotten() -> None:
+    if not hasattr(ResponseStream, "close"):
+        pytest.skip("in this version a stream can't be closed")
+
     async def closed() -> None:
         stream = agent.run("go", stream=True)
         async for update in stream:

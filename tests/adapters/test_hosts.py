@@ -69,5 +69,24 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it(name: str) -
 
 @pytest.mark.parametrize("name", NAMED)
 def test_the_package_is_that_of_the_extra(name: str) -> None:
-    (package,) = re.findall(r'^    package="(.*)",$', TEXTS[name], re.MULTILINE)
+    package = package_of(name)
     assert not package or package in [wanted for extra in EXTRAS.values() for wanted in extra]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_called_the_lowest_version_is_tested(name: str) -> None:
+    """The row installs just it, and the guide names no other."""
+    package, _, lowest = package_of(name).partition(">=")
+    (host,) = (host for host in HOSTS.values() if host["tests"][0] == f"test_{name}.py")
+    if not package or "lowest" not in host:
+        return
+    pins = dict(pin.split("==") for pin in host["lowest"])
+    assert re.fullmatch(rf"{re.escape(lowest)}(\.0)*", pins[package])
+    guide = (ROOT / "docs" / "guides" / "hosts" / host["guide"]).read_text(encoding="utf-8")
+    assert set(re.findall(rf"`{package}` ([\d.]+) or newer", guide)) <= {lowest}
+
+
+def package_of(name: str) -> str:
+    """The package that `ABILITIES` names."""
+    (package,) = re.findall(r'^    package="(.*)",$', TEXTS[name], re.MULTILINE)
+    return str(package)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
@@ -11,14 +11,15 @@ pytest.importorskip("langchain", reason="needs langchain")
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
+    AgentMiddleware,
     HumanInTheLoopMiddleware,
     SummarizationMiddleware,
-    ToolErrorMiddleware,
     ToolRetryMiddleware,
 )
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from loopwarden import LoopAborted
@@ -28,11 +29,27 @@ from tests.adapters.langchain_agents import AgentHost
 from tests.adapters.langgraph_agents import HELLO, PAIR, THREAD, asks_a_person, model_of
 from tests.adapters.writing_guard import CONFIG, WritingGuard
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class TestLangChain(Contract):
     @pytest.fixture(params=["sync", "async", "stream"])
     def host(self, request: pytest.FixtureRequest) -> AgentHost:
         return AgentHost(request.param)
+
+
+class Excuses(AgentMiddleware[Any, Any]):
+    """Makes a result of what a tool raises."""
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        try:
+            return handler(request)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the tool raised
+            call_id = request.tool_call["id"]
+            return ToolMessage(f"failed: {error}", tool_call_id=call_id, status="error")
 
 
 @pytest.fixture
@@ -93,7 +110,7 @@ def test_an_abort_of_a_sub_agent_ends_all(guard: WritingGuard) -> None:
     outer = create_agent(
         model_of(asking(1, "delegate")),
         [delegate],
-        middleware=[LoopGuardMiddleware(guard), ToolErrorMiddleware(lambda error, _: str(error))],
+        middleware=[LoopGuardMiddleware(guard), Excuses()],
     )
     with pytest.raises(LoopAborted) as caught:
         outer.invoke(HELLO)
@@ -163,7 +180,7 @@ def test_failures_that_another_middleware_handles_are_failures(guard: WritingGua
     agent = create_agent(
         model_of(asking(6, "fails"), ran),
         [tool(tools()["fails"])],
-        middleware=[LoopGuardMiddleware(guard), ToolErrorMiddleware(lambda error, _: f"failed: {error}")],
+        middleware=[LoopGuardMiddleware(guard), Excuses()],
     )
     agent.invoke(HELLO)
     assert [told.error for told in guard.of("after")] == ["failed: no a here"] * 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 from collections import Counter
 from typing import Any
 
@@ -189,6 +190,8 @@ def test_calls_by_code_are_not_the_models() -> None:
 
 
 def test_calls_in_the_background_are_the_models() -> None:
+    if "background_tasks" not in inspect.signature(Agent).parameters:
+        pytest.skip("this version has no calls in the background")
     guard = WritingGuard()
     model = Scripted(asking(6))
     tasks = {"always": ["look"]}

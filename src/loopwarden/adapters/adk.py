@@ -39,7 +39,7 @@ __all__ = ["ABILITIES", "GuardPlugin", "loop_aborted", "unwrapped"]
 
 ABILITIES: Final = Abilities(
     host="Google ADK",
-    package="google-adk>=2.13",
+    package="google-adk>=2.9",
     warns="result",
     aborts="raises",
     unknown_tools="call",

@@ -44,7 +44,7 @@ __all__ = ["ABILITIES", "AgentLoopAborted", "LoopGuardMiddleware"]
 
 ABILITIES: Final = Abilities(
     host="Microsoft Agent Framework",
-    package="agent-framework-core>=1.23",
+    package="agent-framework-core>=1.19",
     warns="result",
     aborts="raises",
     unknown_tools="later",

@@ -33,7 +33,7 @@ __all__ = ["ABILITIES", "GraphLoopAborted", "LoopGuardMiddleware", "LoopGuardSta
 
 ABILITIES = Abilities(
     host="LangChain",
-    package="langchain>=1.5",
+    package="langchain>=1.3",
     warns="result",
     aborts="raises",
     unknown_tools="call",

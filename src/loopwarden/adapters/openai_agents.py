@@ -60,7 +60,7 @@ __all__ = ["ABILITIES", "AgentLoopAborted", "GuardedRunner", "watch"]
 
 ABILITIES: Final = Abilities(
     host="OpenAI Agents SDK",
-    package="openai-agents>=0.24",
+    package="openai-agents>=0.22.1",
     warns="result",
     aborts="raises",
     unknown_tools="later",

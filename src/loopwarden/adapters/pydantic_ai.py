@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 ABILITIES: Final = Abilities(
     host="Pydantic AI",
-    package="pydantic-ai-slim>=2.68",
+    package="pydantic-ai-slim>=2.62",
     warns="result",
     aborts="raises",
     unknown_tools="later",

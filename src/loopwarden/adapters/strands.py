@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ABILITIES: Final = Abilities(
     host="Strands Agents",
-    package="strands-agents>=1.62",
+    package="strands-agents>=1.54",
     warns="result",
     aborts="raises",
     unknown_tools="call",
