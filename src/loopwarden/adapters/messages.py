@@ -149,30 +149,52 @@ class GuardedMessages:
             LoopAborted: The guard ended the run.
         """
         parsed = [parsed_message(message) for message in messages]
-        asked = [(place, ids) for place, (message, _) in enumerate(parsed) if (ids := ids_of(message))]
+        news = self._news([message for message, _ in parsed])
+        if news is None and self._last is not None:
+            return self._last
+        calls, verdicts = news or ((), [])
+        for verdict in verdicts:
+            _leave(verdict)
+        self._last = self._judged(calls, verdicts, anthropic=bool(parsed) and parsed[-1][1])
+        return self._last
+
+    def _news(self, parsed: Sequence[Message]) -> tuple[tuple[AskedCall, ...], list[Verdict]] | None:
+        """Read what is new in the whole list.
+
+        Returns:
+            The calls of the newest reply and the verdicts on them, if it ends the list; `None` if it was
+            judged just now.
+
+        Raises:
+            LoopAborted: The guard ended the run at a compaction or an outcome.
+        """
+        asked = [(place, ids) for place, message in enumerate(parsed) if (ids := ids_of(message))]
         kept, compacted = self._aligned([ids for _, ids in asked], len(parsed))
         start = asked[kept - 1][0] + 1 if kept else 0
         if kept and start == len(parsed):
             ids = asked[kept - 1][1]
             if self._last is not None and tuple(call.call_id for call in self._last.calls) == ids:
-                return self._last
+                return None
             self._drop(ids)  # wound back to a reply that was answered once: its calls are made again
             start -= 1
         if compacted:
             _leave(self._verbs.compacted(run_id=self.run_id, at=time.monotonic()))
+        return self._read(parsed[start:], person=kept > 0 or not compacted)
+
+    def _read(
+        self, messages: Sequence[Message], *, person: bool
+    ) -> tuple[tuple[AskedCall, ...], list[Verdict]]:
+        """Read messages that are new; `person`: whether words of a user begin a new run."""
         calls: tuple[AskedCall, ...] = ()
         verdicts: list[Verdict] = []
-        for message, _ in parsed[start:]:
+        for message in messages:
             calls, verdicts = (), []
-            self._told(message, person=kept > 0 or not compacted)
+            self._told(message, person=person)
             if ids_of(message):
                 self._replies += 1
                 calls = tuple(calls_of(message))
                 verdicts = [self._before(call) for call in calls]
-        for verdict in verdicts:
-            _leave(verdict)
-        self._last = self._judged(calls, verdicts, anthropic=bool(parsed) and parsed[-1][1])
-        return self._last
+        return calls, verdicts
 
     def _judged(self, calls: tuple[AskedCall, ...], verdicts: list[Verdict], *, anthropic: bool) -> Judged:
         refused: dict[str, str] = {}
