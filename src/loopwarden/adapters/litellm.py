@@ -125,13 +125,11 @@ class LoopGuardCallback(CustomLogger):
             return None
         answer = response
         for left in range(self._asks_again, -2, -1):
-            refused, whole = self._said(request, request.dialect.reply(answer))
+            refused, whole = self._said(request, request.dialect.reply(answer), left)
             if not whole:
                 if refused:
                     request.dialect.strip(answer, refused)
                 return answer
-            if left < 0:
-                raise _refusal(None, next(iter(refused.values())))
             answer = await self._asked(request, data, user_api_key_dict, in_words=not left)
         return answer
 
@@ -141,7 +139,7 @@ class LoopGuardCallback(CustomLogger):
         """The model replies bit by bit: calls are held back until they are judged.
 
         Raises:
-            HTTPException: The run was ended, or the model does not answer without a refused call.
+            StreamRefused: The run was ended, or the model does not answer without a refused call.
         """
         request = self._request(request_data)
         if request is None:
@@ -157,7 +155,10 @@ class LoopGuardCallback(CustomLogger):
                         held.append(unit)
                     elif (passed := stream.passed(unit)) is not None:
                         yield passed
-            refused, whole = self._said(request, stream.reply() if held else [])
+            try:
+                refused, whole = self._said(request, stream.reply() if held else [], left)
+            except HTTPException as refusal:
+                raise StreamRefused(refusal) from refusal
             if not whole:
                 for unit in held:
                     if (passed := stream.passed(unit, refused)) is not None:
@@ -165,8 +166,6 @@ class LoopGuardCallback(CustomLogger):
                 if (rest := stream.rest()) is not None:
                     yield rest
                 return
-            if left < 0:
-                raise _refusal(None, next(iter(refused.values())))
             stream.again()
             response = await self._asked(request, request_data, user_api_key_dict, in_words=not left)
 
@@ -204,19 +203,22 @@ class LoopGuardCallback(CustomLogger):
         waiting = data.get("litellm_logging_obj")
         return None if waiting is None else self._requests.pop(waiting, None)
 
-    def _said(self, request: _Request, reply: list[Item]) -> tuple[dict[str, str], bool]:
-        """The refusals of a reply by call id, and whether it has no call but refused ones.
+    def _said(self, request: _Request, reply: list[Item], left: int) -> tuple[dict[str, str], bool]:
+        """The refusals of a reply by call id, and whether the model is to be asked again.
 
         Raises:
-            HTTPException: The guard ends the run.
+            HTTPException: The guard ends the run, or the model would be asked too often (`left` below 0).
         """
         try:
-            return self._judged(request, reply)
+            refused, whole = self._judged(request, reply)
         except LoopAborted as aborted:
             raise _refusal(aborted.verdict) from aborted
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             log.logger.exception("fault in the guard: the reply is let through")
             return {}, False
+        if whole and left < 0:
+            raise _refusal(None, next(iter(refused.values())))
+        return refused, whole
 
     def _judged(self, request: _Request, reply: list[Item]) -> tuple[dict[str, str], bool]:
         dialect, conversation = request.dialect, request.conversation
@@ -282,7 +284,24 @@ def _refusal(verdict: Verdict | None, text: str | None = None) -> HTTPException:
             "tool": verdict.tool,
             "count": verdict.count,
         }
-    return HTTPException(ABORT_STATUS, detail)
+    refusal = HTTPException(ABORT_STATUS, detail)
+    refusal.type = detail["code"]  # the host puts it into the answer
+    return refusal
+
+
+class StreamRefused(Exception):  # noqa: N818 - an answer to the client
+    """What ends a stream that has begun; the host drops the connection at an `HTTPException`.
+
+    Attributes:
+        message: For the client, as `type`, `code`, `param` and `status_code` are.
+    """
+
+    def __init__(self, refusal: HTTPException) -> None:
+        self.message = refusal.detail["error"]
+        self.type = self.code = refusal.detail["code"]
+        self.param = None
+        self.status_code = refusal.status_code
+        super().__init__(self.message)
 
 
 def __getattr__(name: str) -> Any:

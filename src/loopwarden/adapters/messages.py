@@ -178,6 +178,8 @@ class GuardedMessages:
             self._drop(ids)  # wound back to a reply that was answered once: its calls are made again
             start -= 1
         if compacted:
+            for message in parsed:  # results that were there before the compaction
+                self._results(message)
             _leave(self._verbs.compacted(run_id=self.run_id, at=time.monotonic()))
         return self._read(parsed[start:], person=kept > 0 or not compacted)
 
@@ -246,21 +248,27 @@ class GuardedMessages:
 
     def _told(self, message: Message, *, person: bool) -> None:
         """What a message tells but for its calls: results, a summary, a person's words."""
-        results = [step for step in message.steps if isinstance(step, Result)]
+        answers = self._results(message)
         for step in message.steps:
-            if isinstance(step, Result) and step.call_id is not None:
-                self._ended(step.call_id, step)
-            elif isinstance(step, Summary) and step.name not in self._summaries:
+            if isinstance(step, Summary) and step.name not in self._summaries:
                 self._summaries.add(step.name)
                 if self._worked:
                     _leave(self._verbs.compacted(run_id=self.run_id, at=time.monotonic()))
             elif (
-                isinstance(step, Words) and step.author == "user" and person and self._worked and not results
+                isinstance(step, Words) and step.author == "user" and person and self._worked and not answers
             ):
                 self._verbs.forget(run_id=self.run_id)
                 self._number += 1
                 self._worked = False
                 self._open.clear()
+
+    def _results(self, message: Message) -> bool:
+        """Tell the results of a message, and whether it has any."""
+        results = [step for step in message.steps if isinstance(step, Result)]
+        for step in results:
+            if step.call_id is not None:
+                self._ended(step.call_id, step)
+        return bool(results)
 
     def _before(self, call: AskedCall) -> Verdict:
         self._worked = True
