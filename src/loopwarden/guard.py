@@ -208,7 +208,7 @@ class LoopGuard(Verbs):
         idle_seconds: Runs that were idle for longer are forgotten. A `Store` has its own bounds.
 
     Attributes:
-        store: What the runs are shared through; `None`: they are in this process.
+        shared: The runs in the store; `None`: they are in this process.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -238,9 +238,10 @@ class LoopGuard(Verbs):
         self._door = self
         self.settings = _settings(config, agent_id, mode)
         self._runs = runs_in(store, self.settings, max_runs, idle_seconds, strict=on_error == "raise")
-        self.store = self._runs.store if isinstance(self._runs, SharedRuns) else None
+        self.shared = self._runs if isinstance(self._runs, SharedRuns) else None
+        shared = self.shared.store if self.shared is not None else None
         self._telling = Telling(
-            self.settings, on_verdict, record, agent_id=agent_id, store=self.store, raises=on_error == "raise"
+            self.settings, on_verdict, record, agent_id=agent_id, store=shared, raises=on_error == "raise"
         )
         self._watched = self._telling.observer is not None
         self._on_error = on_error

@@ -148,6 +148,14 @@ class SharedRuns:
         state = unpack(saved, self._settings, self._uses)
         self._ask(lambda: self._store.update(key_text(key), lambda _: (pack(state), None)))
 
+    def read_beside(self, name: str) -> bytes | None:
+        """What an adapter put beside the runs under a name of its own; `None` for nothing."""
+        return self._ask(lambda: self._store.read(f"{VERSION}:{name}"))
+
+    def put_beside(self, name: str, data: bytes) -> None:
+        """Keep something of an adapter's own beside the runs."""
+        self._ask(lambda: self._store.update(f"{VERSION}:{name}", lambda _: (data, None)))
+
     def change(self, key: Key, step: Callable[[RunState], Answer]) -> Answer:
         """One step of a run, as one atomic change; `step` may be taken more than once, on fresh copies."""
         if self._settings.enabled is False:

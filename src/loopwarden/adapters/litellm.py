@@ -14,13 +14,14 @@ model is shown the refusal and asked again, within the same request. An aborted 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from loopwarden.adapters import Abilities
 from loopwarden.adapters.litellm_conversations import Conversations
 from loopwarden.adapters.litellm_formats import DIALECTS, asked_in, tools_of
-from loopwarden.adapters.litellm_streams import STREAMS
+from loopwarden.adapters.litellm_streams import STREAMS, Stream
 from loopwarden.errors import LoopAborted, MissingExtraError
 from loopwarden.guard import LoopGuard
 from loopwarden.telemetry import log
@@ -32,7 +33,7 @@ except ImportError as error:
     raise MissingExtraError("litellm", "litellm") from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator
 
     from loopwarden.adapters.litellm_conversations import Conversation, Scope
     from loopwarden.adapters.litellm_formats import Chat, Item
@@ -125,7 +126,7 @@ class LoopGuardCallback(CustomLogger):
             return None
         answer = response
         for left in range(self._asks_again, -2, -1):
-            refused, whole = self._said(request, request.dialect.reply(answer), left)
+            refused, whole = self._said(request, partial(request.dialect.reply, answer), left)
             if not whole:
                 if refused:
                     request.dialect.strip(answer, refused)
@@ -150,18 +151,18 @@ class LoopGuardCallback(CustomLogger):
         for left in range(self._asks_again, -2, -1):
             held: list[Any] = []
             async for chunk in response:
-                for unit in stream.units(chunk):
-                    if held or stream.is_call(unit):
+                for unit, is_call in _units(stream, chunk):
+                    if held or is_call:
                         held.append(unit)
-                    elif (passed := stream.passed(unit)) is not None:
+                    elif (passed := _passed(stream, unit)) is not None:
                         yield passed
             try:
-                refused, whole = self._said(request, stream.reply() if held else [], left)
+                refused, whole = self._said(request, stream.reply, left)
             except HTTPException as refusal:
                 raise StreamRefused(refusal) from refusal
             if not whole:
                 for unit in held:
-                    if (passed := stream.passed(unit, refused)) is not None:
+                    if (passed := _passed(stream, unit, refused)) is not None:
                         yield passed
                 if (rest := stream.rest()) is not None:
                     yield rest
@@ -172,9 +173,10 @@ class LoopGuardCallback(CustomLogger):
     def _heard(self, api_key: str | None, data: dict[str, Any], call_type: str) -> None:
         dialect = DIALECTS.get(call_type)
         items = dialect.items(data) if dialect is not None else None
-        if dialect is None or items is None:
+        waiting = data.get("litellm_logging_obj")
+        if dialect is None or items is None or waiting is None:
             return
-        known = self._requests.get(data["litellm_logging_obj"])
+        known = self._requests.get(waiting)
         if known is not None:  # the host asks the hooks again, for another model
             data[dialect.field] = known.sent
             return
@@ -184,12 +186,12 @@ class LoopGuardCallback(CustomLogger):
         try:
             conversation.heard(told, tools_of(data), part=part)
         except LoopAborted:
-            self._conversations.keep(scope, told, (), conversation)
+            self._conversations.keep(scope, told, conversation)
             raise
         sent = conversation.shown(dialect, items)
         if sent != items:
             data[dialect.field] = sent
-        self._requests[data["litellm_logging_obj"]] = _Request(
+        self._requests[waiting] = _Request(
             dialect=dialect,
             scope=scope,
             conversation=conversation,
@@ -203,14 +205,16 @@ class LoopGuardCallback(CustomLogger):
         waiting = data.get("litellm_logging_obj")
         return None if waiting is None else self._requests.pop(waiting, None)
 
-    def _said(self, request: _Request, reply: list[Item], left: int) -> tuple[dict[str, str], bool]:
+    def _said(
+        self, request: _Request, reply: Callable[[], list[Item]], left: int
+    ) -> tuple[dict[str, str], bool]:
         """The refusals of a reply by call id, and whether the model is to be asked again.
 
         Raises:
             HTTPException: The guard ends the run, or the model would be asked too often (`left` below 0).
         """
         try:
-            refused, whole = self._judged(request, reply)
+            refused, whole = self._judged(request, reply())
         except LoopAborted as aborted:
             raise _refusal(aborted.verdict) from aborted
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
@@ -222,10 +226,11 @@ class LoopGuardCallback(CustomLogger):
 
     def _judged(self, request: _Request, reply: list[Item]) -> tuple[dict[str, str], bool]:
         dialect, conversation = request.dialect, request.conversation
+        said = dialect.parsed(reply)
         try:
-            allowed, refused = conversation.said(request.told, dialect.parsed(reply), part=request.part)
+            allowed, refused = conversation.said(request.told, said, part=request.part)
         except LoopAborted:
-            self._conversations.keep(request.scope, request.told, (), conversation)
+            self._conversations.keep(request.scope, request.told, conversation)
             raise
         if refused:
             anchor = allowed[0] if allowed else _anchor(request.told)
@@ -234,7 +239,8 @@ class LoopGuardCallback(CustomLogger):
             request.sent = [*request.sent]
             dialect.put(request.sent, [*reply, *dialect.refusals(refused, reply)])
             return refused, True
-        self._conversations.keep(request.scope, request.told, allowed, conversation)
+        words = said if not allowed else ()
+        self._conversations.keep(request.scope, request.told, conversation, allowed, words)
         return refused, False
 
     async def _asked(
@@ -258,6 +264,23 @@ class LoopGuardCallback(CustomLogger):
             user_api_key_dict=user_api_key_dict,
         )
         return await call
+
+
+def _units(stream: Stream, chunk: Any) -> Iterator[tuple[Any, bool]]:
+    """The units of a chunk, and which belongs to a call; a chunk that can't be read passes as it is."""
+    try:
+        yield from [(unit, stream.is_call(unit)) for unit in stream.units(chunk)]
+    except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
+        log.logger.exception("fault in the guard: a chunk is let through")
+        yield chunk, False
+
+
+def _passed(stream: Stream, unit: Any, refused: Collection[str] = ()) -> Any:
+    try:
+        return stream.passed(unit, refused)
+    except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
+        log.logger.exception("fault in the guard: a chunk is let through")
+        return unit
 
 
 def _anchor(told: list[Message]) -> str | None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import uuid
 from collections import OrderedDict, deque
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import orjson
 
 from loopwarden.adapters.litellm_formats import answered_in, asked_in
 from loopwarden.adapters.message_formats import ids_of
 from loopwarden.adapters.messages import GuardedMessages
-from loopwarden.errors import LoopAborted
+from loopwarden.errors import LoopAborted, StoreError
 from loopwarden.events import Verdict
 from loopwarden.transcripts.messages import Words
 
@@ -23,17 +24,26 @@ if TYPE_CHECKING:
 
     from loopwarden.adapters.litellm_formats import Chat, Item
     from loopwarden.guard import LoopGuard, Verbs
-    from loopwarden.stores import Store
-    from loopwarden.transcripts.messages import Message
+    from loopwarden.shared_runs import SharedRuns
+    from loopwarden.transcripts.messages import Message, Step
 
 Scope = tuple[str | None, str | None]
 """Whose conversations are told apart: digest of the key of the proxy, and session."""
+
+Name = tuple[str | None, ...]
+"""By what a conversation is found: its scope, and a call of it with or without how it began, or a summary."""
 
 _TURNS: Final = 64
 """Newest replies of a conversation by which it is found again."""
 
 _MOST: Final = 32
 """Refusals, and notes, that are kept for a conversation; the oldest go first."""
+
+_TELLING: Final = 40
+"""Characters from which a line of a summary tells where the summary is from."""
+
+_LINES: Final = 2_000
+"""Lines of a list without known calls that are looked at."""
 
 _LARGEST: Final = 100_000
 """Bytes of a refused reply that is kept to be shown again."""
@@ -68,7 +78,7 @@ class Conversation(GuardedMessages):
         super().__init__(verbs, run_id=run_id)
         self.notes: OrderedDict[str, str] = OrderedDict()
         self.refused: deque[Refused] = deque(maxlen=_MOST)
-        self.names: deque[tuple[Any, ...]] = deque(maxlen=2 * _TURNS)
+        self.names: deque[Name] = deque(maxlen=2 * _TURNS)
         self._ended_run: tuple[str, Verdict] | None = None
 
     @property
@@ -202,10 +212,10 @@ class Conversations:
 
     def __init__(self, guard: LoopGuard, most: int) -> None:
         self._guard = guard
-        self._store: Store | None = guard.store
+        self._shared: SharedRuns | None = guard.shared
         self._most = most
         self._kept: OrderedDict[str, Conversation] = OrderedDict()
-        self._names: dict[tuple[Any, ...], str] = {}
+        self._names: dict[Name, str] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -220,26 +230,47 @@ class Conversations:
                 found = self._known((*scope, start, call_id))
                 if found is not None:
                     return found
+        for line in _lines(parsed, "user") if not turns else ():
+            found = self._known((*scope, "summary", _digest(line)), here=True)
+            if found is not None:
+                return found
         return self._new(scope[1], uuid.uuid4().hex)
 
     def keep(
-        self, scope: Scope, parsed: Sequence[Message], calls: Sequence[str], conversation: Conversation
+        self,
+        scope: Scope,
+        parsed: Sequence[Message],
+        conversation: Conversation,
+        calls: Sequence[str] = (),
+        words: Sequence[Message] = (),
     ) -> None:
-        """A reply of the conversation goes to the client; `calls` are those it asks for."""
-        known = conversation.base in self._kept
-        if not calls and not known:
+        """A reply of the conversation goes to the client.
+
+        Args:
+            scope: As in `of`.
+            parsed: What the client said.
+            conversation: Is not kept before it has calls.
+            calls: The calls that the client gets.
+            words: A reply without calls. The client may make it the beginning of a compacted history.
+        """
+        base = conversation.base
+        if not calls and base not in self._kept:
             return
-        self._kept[conversation.base] = conversation
-        self._kept.move_to_end(conversation.base)
-        for name in [(*scope, start, *calls[:1]) for start in (_beginning(parsed), None) if calls]:
+        self._kept[base] = conversation
+        self._kept.move_to_end(base)
+        names: list[Name] = [(*scope, start, calls[0]) for start in (_beginning(parsed), None) if calls]
+        if longest := max(_lines(words, "model"), key=len, default=None):
+            names.append((*scope, "summary", _digest(longest)))
+        for name in names:
             if len(conversation.names) == conversation.names.maxlen:
                 self._forget(conversation.names.popleft(), conversation)
             conversation.names.append(name)
-            self._names[name] = conversation.base
-            if self._store is not None:
-                _put(self._store, _key("call", *name), orjson.dumps([scope[1], conversation.base]))
-        if self._store is not None:
-            _put(self._store, _key("list", conversation.base), conversation.saved())
+            self._names[name] = base
+        if self._shared is not None:
+            with suppress(StoreError):  # the log tells of those once
+                for name in names[: 2 * len(calls)]:
+                    self._shared.put_beside(_key("call", *name), base.encode())
+                self._shared.put_beside(_key("list", base), conversation.saved())
         while len(self._kept) > self._most:
             _, oldest = self._kept.popitem(last=False)
             for name in oldest.names:
@@ -248,35 +279,44 @@ class Conversations:
     def _new(self, session: str | None, base: str) -> Conversation:
         return Conversation(self._guard if session is None else self._guard.session(session), base)
 
-    def _forget(self, name: tuple[Any, ...], conversation: Conversation) -> None:
+    def _forget(self, name: Name, conversation: Conversation) -> None:
         if self._names.get(name) == conversation.base:
             del self._names[name]
 
-    def _known(self, name: tuple[Any, ...]) -> Conversation | None:
+    def _known(self, name: Name, *, here: bool = False) -> Conversation | None:
+        """`here`: as far as this process knows the name."""
         base = self._names.get(name)
-        if self._store is None:
+        if self._shared is None:
             return None if base is None else self._kept[base]
-        written = self._store.read(_key("call", *name))
-        if written is None:
-            return None if base is None else self._kept[base]
-        session, base = orjson.loads(written)
-        saved = self._store.read(_key("list", base))
-        if saved is None:
+        saved = None
+        with suppress(StoreError):
+            written = None if here else self._shared.read_beside(_key("call", *name))
+            base = base if written is None else written.decode()
+            saved = None if base is None else self._shared.read_beside(_key("list", base))
+        if base is None or (saved is None and base not in self._kept):
             return None
-        found = self._kept.get(base) or self._new(session, base)
-        found.restore(saved)
+        found = self._kept.get(base) or self._new(name[1], base)
+        if saved is not None:
+            found.restore(saved)
         return found
+
+
+def _lines(parsed: Sequence[Message], author: str) -> list[str]:
+    """Lines that someone wrote, as far as they are long enough to be told apart from others."""
+    words = [step.text for message in parsed for step in message.steps if _is_by(step, author)]
+    lines = [line.strip() for text in words for line in text.splitlines()]
+    return [line for line in lines[:_LINES] if len(line) >= _TELLING]
+
+
+def _is_by(step: Step, author: str) -> TypeGuard[Words]:
+    return isinstance(step, Words) and step.author == author
 
 
 def _beginning(parsed: Sequence[Message]) -> str | None:
     """A digest of the first words of a person."""
     steps = (step for message in parsed for step in message.steps)
-    words = next((step.text for step in steps if isinstance(step, Words) and step.author == "user"), None)
+    words = next((step.text for step in steps if _is_by(step, "user")), None)
     return None if words is None else _digest(words)
-
-
-def _put(store: Store, key: str, written: bytes) -> None:
-    store.update(key, lambda _: (written, None))
 
 
 def _key(*names: object) -> str:

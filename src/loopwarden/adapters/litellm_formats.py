@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters.message_formats import noted, parsed_message
@@ -151,7 +152,13 @@ class Responses(Chat):
 
     def parsed(self, items: Sequence[Item]) -> list[Message]:
         """See `Chat.parsed`."""
-        return list(RESPONSES.messages(items, ReadNotes()))
+        found: list[Message] = []
+        for message in RESPONSES.messages(items, ReadNotes()):
+            if message.by_model:
+                found.append(message)
+            else:  # results and words that follow each other are no one message here
+                found += [replace(message, steps=(step,)) for step in message.steps]
+        return found
 
     def is_part(self, data: Mapping[str, Any]) -> bool:
         """See `Chat.is_part`."""

@@ -7,7 +7,7 @@ new reply follow those that the client has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
@@ -47,6 +47,10 @@ class ChatStream:
 
     def reply(self) -> list[Item]:
         """The whole reply, as it will stand in the history."""
+        if not any(self.is_call(chunk) for chunk in self._chunks):
+            deltas = [choice.delta for chunk in self._chunks for choice in chunk.choices[:1]]
+            words = "".join(getattr(delta, "content", None) or "" for delta in deltas)
+            return [{"role": "assistant", "content": words}]
         from litellm import stream_chunk_builder
 
         return DIALECTS["acompletion"].reply(stream_chunk_builder(self._chunks))
@@ -213,7 +217,9 @@ class ResponsesStream:
         return unit
 
 
-STREAMS: Final[dict[str, Callable[[], ChatStream | AnthropicStream | ResponsesStream]]] = {
+Stream: TypeAlias = ChatStream | AnthropicStream | ResponsesStream
+
+STREAMS: Final[dict[str, Callable[[], Stream]]] = {
     "acompletion": ChatStream,
     "anthropic_messages": AnthropicStream,
     "aresponses": ResponsesStream,
