@@ -120,7 +120,7 @@ def config(folder: Path, port: int, callbacks: str | None = None) -> Path:
 
 def proxy(path: Path) -> Iterator[str]:
     """The address of the real proxy, in a thread of this process."""
-    os.environ |= {"CONFIG_FILE_PATH": str(path), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    os.environ["CONFIG_FILE_PATH"] = str(path)
     import uvicorn
     from litellm.proxy.proxy_server import app
 

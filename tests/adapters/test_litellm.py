@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else the host asks for it when it is imported
 
 pytest.importorskip("litellm", reason="needs litellm[proxy]; see scripts/check-hosts")
 

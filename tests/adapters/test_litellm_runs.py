@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else the host asks for it when it is imported
+
 pytest.importorskip("litellm", reason="needs litellm[proxy]; see scripts/check-hosts")
 
 import litellm
@@ -342,6 +344,12 @@ def test_odd_requests_get_the_answer_of_the_host(chat: Agent, guard: WritingGuar
     assert answers[0] == answers[1]
 
 
+@pytest.mark.parametrize("wrong", [{"asks_again": -1}, {"max_conversations": 0}])
+def test_numbers_that_are_out_of_range(guard: WritingGuard, wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="allowed"):
+        LoopGuardCallback(guard, **wrong)
+
+
 def test_the_proxy_as_a_process(tmp_path: Path) -> None:
     """`litellm --config`, with the guard by its name and the configuration by the variable."""
     (tmp_path / "loopwarden.json5").write_text(json.dumps(CONFIG))
@@ -358,10 +366,7 @@ def test_the_proxy_as_a_process(tmp_path: Path) -> None:
         "--port",
         str(port),
     ]
-    env = os.environ | {
-        "LOOPWARDEN_CONFIG": str(tmp_path / "loopwarden.json5"),
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
+    env = os.environ | {"LOOPWARDEN_CONFIG": str(tmp_path / "loopwarden.json5")}
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, env=env, cwd=tmp_path, stdout=log, stderr=log)
     try:

@@ -221,6 +221,18 @@ def test_a_list_that_lost_turns_was_compacted(form: Any, kept: str) -> None:
     assert len({told.run_id for told in guard.told}) == 1
 
 
+def test_results_from_before_a_compaction_do_not_count_after_it(form: Any, guard: WritingGuard) -> None:
+    """The caller answers by itself, and compacts before it shows the list again."""
+    guarded = GuardedMessages(guard)
+    history = [HELLO]
+    for name in ("c1", "c2", "c3"):
+        history.append(form.reply([Ask(tool="look", call_id=name)]))
+        guarded.judge(history)
+        history.append(form.answer(name, "nothing about a"))
+    guarded.judge([HELLO, *history[-2:]])
+    assert [told.verb for told in guard.told][-3:] == ["before", "after", "compacted"]
+
+
 def test_a_person_begins_a_new_run(form: Any, guard: WritingGuard) -> None:
     guarded = GuardedMessages(guard, run_id="r")
     history = played(form, guarded, 4)

@@ -78,6 +78,15 @@ def test_an_outcome_may_come_from_another_process(pair: list[Verbs]) -> None:
     assert first.before("read", {"path": "a"}, call_id="c", run_id="r").action == "block"
 
 
+def test_what_an_adapter_keeps_beside_the_runs(pair: list[Verbs]) -> None:
+    one, other = (guard.shared for guard in pair if isinstance(guard, LoopGuard))
+    assert one is not None
+    assert other is not None
+    one.put_beside("name", b"1")
+    assert (other.read_beside("name"), other.read_beside("another")) == (b"1", None)
+    assert LoopGuard(SMALL).shared is None
+
+
 def test_a_compaction_that_continues_takes_the_run_along(pair: list[Verbs]) -> None:
     first, second = pair
     calls(pair, 4)

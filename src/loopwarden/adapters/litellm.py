@@ -87,12 +87,18 @@ class LoopGuardCallback(CustomLogger):
         asks_again: How often the model is asked again for one request because its calls were refused; after
             that it may only answer in words.
         max_conversations: Most conversations that are kept; those that were idle for longest go first.
+
+    Raises:
+        ValueError: A number is out of range.
+        ConfigError: As for `LoopGuard`.
     """
 
     def __init__(
         self, guard: LoopGuard | None = None, *, asks_again: int = 3, max_conversations: int = 10_000
     ) -> None:
         super().__init__()
+        if asks_again < 0 or max_conversations < 1:
+            raise ValueError(f"{asks_again=}, {max_conversations=}; allowed: 0 or more, 1 or more")
         self._guard = guard if guard is not None else LoopGuard()
         self._asks_again = asks_again
         self._conversations = Conversations(self._guard, max_conversations)
@@ -109,7 +115,7 @@ class LoopGuardCallback(CustomLogger):
         try:
             self._heard(getattr(user_api_key_dict, "api_key", None), data, call_type)
         except LoopAborted as aborted:
-            raise _refusal(aborted.verdict) from aborted
+            raise _refusal(aborted.verdict) from None
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             log.logger.exception("fault in the guard: the request is let through")
 
@@ -159,7 +165,7 @@ class LoopGuardCallback(CustomLogger):
             try:
                 refused, whole = self._said(request, stream.reply, left)
             except HTTPException as refusal:
-                raise StreamRefused(refusal) from refusal
+                raise StreamRefused(refusal) from None
             if not whole:
                 for unit in held:
                     if (passed := _passed(stream, unit, refused)) is not None:
@@ -216,7 +222,7 @@ class LoopGuardCallback(CustomLogger):
         try:
             refused, whole = self._judged(request, reply())
         except LoopAborted as aborted:
-            raise _refusal(aborted.verdict) from aborted
+            raise _refusal(aborted.verdict) from None
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             log.logger.exception("fault in the guard: the reply is let through")
             return {}, False

@@ -72,6 +72,7 @@ class Conversation(GuardedMessages):
     Attributes:
         notes: Warnings by call id; the client does not keep them.
         refused: Refusals that the model is to see again; the client does not know of them.
+        names: By what the conversation is found.
     """
 
     def __init__(self, verbs: Verbs, run_id: str | None = None) -> None:

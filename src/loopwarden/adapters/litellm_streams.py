@@ -7,6 +7,7 @@ new reply follow those that the client has.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _OPENING: Final = frozenset({"response.created", "response.in_progress", "response.queued"})
 _CLOSING: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_ENDS: Final = re.compile(rb"(\r\n\r\n|\n\n)")
 _DELTAS: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
@@ -99,10 +101,10 @@ class AnthropicStream:
     def units(self, chunk: Any) -> Iterator[bytes]:
         """See `ChatStream.units`."""
         self._tail += chunk.encode() if isinstance(chunk, str) else bytes(chunk)
-        *events, self._tail = self._tail.replace(b"\r\n", b"\n").split(b"\n\n")
-        for event in events:
+        *found, self._tail = _ENDS.split(self._tail)
+        for event, end in zip(found[::2], found[1::2], strict=True):
             self._read(_event(event))
-            yield event + b"\n\n"
+            yield event + end
 
     def rest(self) -> bytes | None:
         """See `ChatStream.rest`."""
