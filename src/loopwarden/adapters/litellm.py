@@ -184,7 +184,8 @@ class LoopGuardCallback(CustomLogger):
             return
         known = self._requests.get(waiting)
         if known is not None:  # the host asks the hooks again, for another model
-            data[dialect.field] = known.sent
+            if items != known.sent:
+                data[dialect.field] = known.sent
             return
         scope = api_key, _session(data)
         told, part = dialect.parsed(items), dialect.is_part(data)

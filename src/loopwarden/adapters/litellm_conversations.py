@@ -115,7 +115,7 @@ class Conversation(GuardedMessages):
         Raises:
             LoopAborted: The guard ends the run.
         """
-        news = self._read(reply, person=False) if part else self._news([*parsed, *reply])
+        news = self._read(reply, person=False) if part else self._news([*parsed, *reply], person=False)
         calls, verdicts = news or ((), [])
         refused: dict[str, str] = {}
         for call, verdict in zip(calls, verdicts, strict=True):
@@ -160,6 +160,24 @@ class Conversation(GuardedMessages):
         if waiting and answered:
             dialect.put(found, waiting)
         return found
+
+    def _begin(self) -> None:
+        """See `GuardedMessages`; what asks for a summary looks like a person, so the run before is kept."""
+        if self._number > 1:
+            self._verbs.forget(run_id=self._id_of(self._number - 1))
+        self._number += 1
+        self._worked = False
+        self._open.clear()
+
+    def _aligned(self, turns: list[tuple[str, ...]], length: int) -> tuple[int, bool]:
+        """See `GuardedMessages`; what asked for the summary of a compacted list was no person."""
+        kept, compacted = super()._aligned(turns, length)
+        before = self._id_of(self._number - 1)
+        ended = self._ended_run is not None and self._ended_run[0] == before
+        if compacted and not self._worked and self._number > 1 and not ended:
+            self._number -= 1
+            self._worked = True
+        return kept, compacted
 
     def _before(self, call: Any) -> Verdict:
         verdict = super()._before(call)

@@ -137,7 +137,10 @@ class GuardedMessages:
     @property
     def run_id(self) -> str:
         """Id of the present run."""
-        return self._base if self._number == 1 else f"{self._base}-{self._number}"
+        return self._id_of(self._number)
+
+    def _id_of(self, number: int) -> str:
+        return self._base if number == 1 else f"{self._base}-{number}"
 
     def judge(self, messages: Sequence[Any]) -> Judged:
         """Read what is new and judge the calls of the newest reply.
@@ -158,8 +161,14 @@ class GuardedMessages:
         self._last = self._judged(calls, verdicts, anthropic=bool(parsed) and parsed[-1][1])
         return self._last
 
-    def _news(self, parsed: Sequence[Message]) -> tuple[tuple[AskedCall, ...], list[Verdict]] | None:
+    def _news(
+        self, parsed: Sequence[Message], *, person: bool = True
+    ) -> tuple[tuple[AskedCall, ...], list[Verdict]] | None:
         """Read what is new in the whole list.
+
+        Args:
+            parsed: The list.
+            person: Whether words of a user may begin a new run.
 
         Returns:
             The calls of the newest reply and the verdicts on them, if it ends the list; `None` if it was
@@ -181,7 +190,7 @@ class GuardedMessages:
             for message in parsed:  # results that were there before the compaction
                 self._results(message)
             _leave(self._verbs.compacted(run_id=self.run_id, at=time.monotonic()))
-        return self._read(parsed[start:], person=kept > 0 or not compacted)
+        return self._read(parsed[start:], person=person and (kept > 0 or not compacted))
 
     def _read(
         self, messages: Sequence[Message], *, person: bool
@@ -257,10 +266,14 @@ class GuardedMessages:
             elif (
                 isinstance(step, Words) and step.author == "user" and person and self._worked and not answers
             ):
-                self._verbs.forget(run_id=self.run_id)
-                self._number += 1
-                self._worked = False
-                self._open.clear()
+                self._begin()
+
+    def _begin(self) -> None:
+        """A person wrote: another run begins."""
+        self._verbs.forget(run_id=self.run_id)
+        self._number += 1
+        self._worked = False
+        self._open.clear()
 
     def _results(self, message: Message) -> bool:
         """Tell the results of a message, and whether it has any."""
