@@ -305,11 +305,9 @@ class LoopGuard(Verbs):
 
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
         try:
-            try:
-                with self._lock:
-                    self._runs.forget((session_id, run_id))
-            finally:  # the record closes the run even while the store is down
-                self._telling.forgotten(session_id, run_id)
+            self._telling.forgotten(session_id, run_id)  # first: also while the store is down
+            with self._lock:
+                self._runs.forget((session_id, run_id))
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             self._fault()
 
