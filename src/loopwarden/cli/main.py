@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwarden.cli import config, explain, replay, runs, scan, verify
+from loopwarden.cli import config, explain, mcp, replay, runs, scan, verify
 from loopwarden.cli.options import Group
 from loopwarden.errors import LoopwardenError
 
@@ -84,6 +84,7 @@ app.command(name="scan")(scan.scan)
 app.command(name="explain")(explain.explain)
 app.command(name="verify")(verify.verify)
 app.command(name="replay")(replay.replay)
+app.command(name="mcp", context_settings={"allow_interspersed_args": False})(mcp.mcp)
 app.add_typer(config.app, name="config")
 app.add_typer(runs.app, name="runs")
 

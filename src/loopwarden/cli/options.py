@@ -45,6 +45,18 @@ def load(path: Path | None, agent: str | None = None) -> Config:
     return config
 
 
+def idle(enabled: bool | None) -> str | None:
+    """Why nothing will be refused, `None` if something may be."""
+    if enabled is None:
+        return (
+            "`enabled` is not set, so repeated calls will not be refused (`would` says which would be);"
+            " set `enabled: true` in the configuration"
+        )
+    if enabled:
+        return None
+    return "the configuration switches all detectors off (enabled: false), so nothing will be refused"
+
+
 def since_time(text: str | None, now: float) -> float | None:
     """Seconds since the epoch for `7d`, `12h` or a date; `None` stays `None`.
 

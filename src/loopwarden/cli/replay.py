@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from loopwarden.cli.options import load
+from loopwarden.cli.options import idle, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,26 +53,14 @@ def replay(
 
     loaded = load(config, agent)
     guard = LoopGuard(loaded, agent_id=agent, mode=mode)
-    if mode == "enforce" and (idle := _idle(loaded.settings(agent).enabled)) is not None:
-        typer.echo(f"loopwarden: {idle}", err=True)
+    if mode == "enforce" and (reason := idle(loaded.settings(agent).enabled)) is not None:
+        typer.echo(f"loopwarden: {reason}", err=True)
     if file == "-" and file_format in (None, "events"):
         from loopwarden.scan.answers import Answering
 
         _print(Answering(guard).answers(sys.stdin.buffer))
     else:
         _print(_recorded(file, file_format, guard))
-
-
-def _idle(enabled: bool | None) -> str | None:
-    """Why nothing will be refused, `None` if something may be."""
-    if enabled is None:
-        return (
-            "`enabled` is not set, so repeated calls will not be refused (`would` says which would be);"
-            " set `enabled: true` in the configuration"
-        )
-    if enabled:
-        return None
-    return "the configuration switches all detectors off (enabled: false), so nothing will be refused"
 
 
 def _print(answers: Iterable[dict[str, Any]]) -> None:
