@@ -15,6 +15,9 @@ import time
 VERSION = "0.1.0"
 """That of the package; a service of another version is not asked."""
 
+VERSION_WANTED = "-version"
+"""In place of a host: the service says its version."""
+
 PASSED_ON = (
     "CLAUDE_CODE_ENTRYPOINT",
     "LOOPWARDEN_ATTENDED",

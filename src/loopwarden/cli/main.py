@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwarden.cli import config, explain, mcp, replay, runs, scan, verify
+from loopwarden.cli import config, doctor, explain, install, mcp, replay, runs, scan, sessions, status, verify
 from loopwarden.cli.options import Group
 from loopwarden.errors import LoopwardenError
 
@@ -85,6 +85,13 @@ app.command(name="explain")(explain.explain)
 app.command(name="verify")(verify.verify)
 app.command(name="replay")(replay.replay)
 app.command(name="mcp", context_settings={"allow_interspersed_args": False})(mcp.mcp)
+app.command(name="install")(install.install)
+app.command(name="uninstall")(install.uninstall)
+app.command(name="doctor")(doctor.doctor)
+app.command(name="status")(status.status)
+app.command(name="pause")(sessions.pause)
+app.command(name="resume")(sessions.resume)
+app.command(name="allow")(sessions.allow)
 app.add_typer(config.app, name="config")
 app.add_typer(runs.app, name="runs")
 

@@ -16,15 +16,13 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from loopwarden.hooks.answering import Answering
-from loopwarden.hooks.answers import SILENCE
+from loopwarden.hooks.answers import SILENCE, Answer
 from loopwarden.hooks.faults import note_fault
 from loopwarden.hooks.places import LOCK_FILE, SOCKET_FILE, state_folder
-from loopwarden_hook import MOST_BYTES, VERSION
+from loopwarden_hook import MOST_BYTES, VERSION, VERSION_WANTED
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from loopwarden.hooks.answers import Answer
 
 IDLE_SECONDS: Final = 20 * 60.0
 """It ends when nobody has asked for so long."""
@@ -96,6 +94,8 @@ class _Visitor(socketserver.StreamRequestHandler):
             return None
         if program != "loopwarden-hook":
             return None
+        if host == VERSION_WANTED:
+            return Answer(out=VERSION.encode())
         if version != VERSION:
             service.over.set()
             return None

@@ -1,0 +1,40 @@
+"""The forms of settings files by name: each finds our entries in a text, puts them in, and takes them out.
+
+A host whose hook is a file that is copied gets a module here too, with the same three functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from loopwarden.hooks import json_form, toml_form, yaml_form
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from loopwarden.hooks.entries import Hook
+    from loopwarden.hooks.settings import Form, Settings
+
+
+class SettingsForm(Protocol):
+    """What a form can do; all of it raises `SettingsError` for a text that it can't read or change."""
+
+    def find(self, settings: Settings, text: str) -> list[Hook]:
+        """Our entries."""
+        ...
+
+    def put(self, settings: Settings, text: str, hooks: list[Hook]) -> str:
+        """The text with these entries of ours, and no others of ours."""
+        ...
+
+    def drop(self, settings: Settings, text: str, base: str | None = None) -> str:
+        """The text without our entries; what was there, if empty, in an earlier text `base` stays."""
+        ...
+
+
+FORMS: Final[Mapping[Form, SettingsForm]] = {
+    "groups": json_form,
+    "list": json_form,
+    "toml": toml_form,
+    "yaml": yaml_form,
+}

@@ -1,0 +1,161 @@
+"""What all coding agents share: the service, the state, the configuration, and the log of faults."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+import time
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.config import load_config
+from loopwarden.errors import ConfigError
+from loopwarden.hooks.answering import MODE, config_path
+from loopwarden.hooks.checking import Finding
+from loopwarden.hooks.faults import faults
+from loopwarden.hooks.places import LOCK_FILE, RUNS_FILE, SESSIONS_FILE, SOCKET_FILE
+from loopwarden_hook import VERSION, VERSION_WANTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_ASK_SECONDS: Final = 2.0
+_RECENT: Final = 24 * 3600.0
+_SHOWN: Final = 3
+_STEP: Final = 1000
+_UNITS: Final = ("bytes", "kB", "MB", "GB")
+
+
+def check_machine(
+    state: Path, environment: Mapping[str, str], project: Path, now: float | None = None
+) -> list[Finding]:
+    """Look at all of it.
+
+    Args:
+        state: The state folder.
+        environment: Variables.
+        project: The project that people are in.
+        now: Seconds since the epoch.
+    """
+    return [
+        *_config(environment, project),
+        *_service(state),
+        *_files(state),
+        *_faults(state, time.time() if now is None else now),
+    ]
+
+
+def _config(environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
+    path = config_path(environment, str(project))
+    mode = environment.get(MODE)
+    if mode == "observe":
+        yield Finding(level="note", text=f"{MODE} is observe: loops are counted, nothing is refused")
+    if path is None:
+        yield Finding(level="ok", text="no configuration: every detector is on")
+        return
+    try:
+        config = load_config(path)
+    except ConfigError as error:
+        text = f"the configuration can't be used, so that every call passes: {str(error).strip()}"
+        yield Finding(level="wrong", text=text, todo=f"loopwarden config check --config {path}")
+        return
+    values = {one.field: one for one in config.explain(None)}
+    enabled = values.get("enabled")
+    if enabled is None or enabled.value is True:
+        yield Finding(level="ok", text=f"configuration: {path}")
+    else:
+        said = "does not set enabled" if enabled.value is None else "sets enabled to false"
+        text = f"the configuration {path} {said}: the rolling detectors only observe and refuse nothing"
+        yield Finding(level="wrong", text=text, todo="set tools.loopDetection.enabled to true in it")
+
+
+def _service(state: Path) -> Iterator[Finding]:
+    version = _version(state / SOCKET_FILE)
+    process = _process(state / LOCK_FILE)
+    if version is None:
+        text = "the service is not running; the next hook starts it"
+        yield Finding(level="ok", text=text)
+    elif version != VERSION:
+        text = f"the service is of version {version}, this is {VERSION}; the next hook replaces it"
+        yield Finding(level="note", text=text)
+    else:
+        who = f", process {process}" if process is not None else ""
+        yield Finding(level="ok", text=f"the service is running (version {version}{who})")
+
+
+def _version(path: Path) -> str | None:
+    """The version of the service; `None` where none answers."""
+    if not hasattr(socket, "AF_UNIX"):
+        return None
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_ASK_SECONDS)
+        connection.connect(str(path))
+        connection.sendall(f"loopwarden-hook {VERSION} {VERSION_WANTED} - 0 0\n".encode())
+        data = b""
+        while len(data) < 200 and (piece := connection.recv(200)):  # noqa: PLR2004 - much longer than an answer
+            data += piece
+        head, _, said = data.partition(b"\n")
+        return (said if head else b"").decode("utf-8", "replace") or "unknown"
+    return None
+
+
+def _process(path: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int(path.read_text(encoding="ascii"))
+    return None
+
+
+def _files(state: Path) -> Iterator[Finding]:
+    if os.name != "nt" and state.stat().st_mode & 0o077:
+        text = f"other people can look into {state}"
+        yield Finding(level="wrong", text=text, todo=f"chmod 700 {state}")
+    sizes = []
+    for name in (SESSIONS_FILE, RUNS_FILE):
+        path = state / name
+        if not path.exists():
+            continue
+        fault = _damage(path)
+        if fault is None:
+            sizes.append(f"{name} {_size(path)}")
+        else:
+            todo = f"remove {path}; what the guard counted so far is lost then, nothing else"
+            yield Finding(level="wrong", text=f"{path} can't be used: {fault}", todo=todo)
+    yield Finding(level="ok", text=f"state in {state}: {', '.join(sizes) or 'nothing yet'}")
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with a database."""
+    try:
+        with closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)
+        ) as connection:
+            said = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+    except sqlite3.Error as error:
+        return str(error)
+    return None if said == ["ok"] else said[0].splitlines()[0]
+
+
+def _size(path: Path) -> str:
+    size, place = float(path.stat().st_size), 0
+    while size >= _STEP and place < len(_UNITS) - 1:
+        size, place = size / _STEP, place + 1
+    return f"{size:.0f} {_UNITS[place]}"
+
+
+def _faults(state: Path, now: float) -> Iterator[Finding]:
+    recent = [line for line in faults(state, 200) if _moment(line) > now - _RECENT]
+    if recent:
+        shown = "; ".join(recent[-_SHOWN:])
+        many = f"{len(recent)} faults" if len(recent) > 1 else "1 fault"
+        text = f"{many} in the last 24 hours, in which calls passed unseen: {shown}"
+        yield Finding(level="wrong", text=text, todo=f"see {state / 'faults.log'}")
+
+
+def _moment(line: str) -> float:
+    try:
+        return datetime.fromisoformat(line.split(maxsplit=1)[0]).astimezone(UTC).timestamp()
+    except (ValueError, IndexError, OverflowError):
+        return 0.0
