@@ -127,6 +127,17 @@ def test_a_loop_is_warned_refused_and_ended(config: str) -> None:
     assert "action=abort" in err
 
 
+def test_without_a_configuration_everything_is_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    played = Played(proxied())
+    answers = [played.ask(call(number, "same")) for number in range(21)]
+    assert ["isError" in answer["result"] for answer in answers] == [False] * 20 + [True]
+    played.close()
+    assert played.end()[0] == 0
+
+
 def test_observe_mode_touches_nothing(config: str) -> None:
     steps = [(call(number, "same"), 1) for number in range(12)]
     assert transcript(proxied("--config", config, "--mode", "observe"), steps) == transcript(SERVER, steps)

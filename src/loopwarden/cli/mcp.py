@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from loopwarden.cli.options import idle, load
+from loopwarden.config import load_config
 from loopwarden.mcp_proxy.hints import RUN_GAP
 from loopwarden.telemetry import log
 
@@ -36,7 +37,11 @@ def mcp(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Configuration; without it as for scan.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Configuration; without it as for scan, and where there is none everything is on.",
+        ),
     ] = None,
     agent: Annotated[
         str | None, typer.Option(metavar="ID", help="Use the settings of this agent in the configuration.")
@@ -88,6 +93,8 @@ def mcp(
         raise typer.BadParameter("headers go with --url", param_hint="--header")
     _log_to_stderr()
     loaded = load(config, agent)
+    if loaded.source is None:  # who puts a proxy in place wants it to act
+        loaded = load_config({"enabled": True})
     if mode == "enforce" and (reason := idle(loaded.settings(agent).enabled)) is not None:
         typer.echo(f"loopwarden: {reason}", err=True)
     try:
