@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytest.importorskip("httpx2", reason="the extra mcp is not installed")
+
 from tests.mcp_proxy.fake_http import SESSION, FakeHttp
 from tests.mcp_proxy.play import Played, call, loopwarden, request
 
