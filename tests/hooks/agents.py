@@ -172,7 +172,7 @@ class Agent:
 _CLAUDE_LIKE = {"permissionDecision", "permissionDecisionReason", "additionalContext"}
 KNOWN: dict[str, tuple[set[str], set[str]]] = {
     "claude-code": ({"continue", "stopReason", "systemMessage", "hookSpecificOutput"}, _CLAUDE_LIKE),
-    "codex": ({"hookSpecificOutput"}, _CLAUDE_LIKE),
+    "codex": ({"systemMessage", "hookSpecificOutput"}, _CLAUDE_LIKE),
     "gemini": (
         {"decision", "reason", "continue", "stopReason", "systemMessage", "hookSpecificOutput"},
         {"additionalContext"},

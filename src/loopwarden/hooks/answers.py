@@ -94,7 +94,7 @@ def _claude(kind: Kind, event: str, saying: Saying) -> Answer:
 
 def _codex(kind: Kind, event: str, saying: Saying) -> Answer:
     if kind == "before" and saying.decision != "note":
-        return _json(_permission(event, "deny", f"{saying.text}\n\n{saying.person}"))
+        return _json({**_permission(event, "deny", saying.text), "systemMessage": saying.person})
     return _json(_specific(event, additionalContext=saying.text))
 
 
