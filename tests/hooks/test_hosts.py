@@ -152,19 +152,52 @@ def test_a_loop_that_outlives_a_compaction_is_ended(name: str, answering: Answer
     assert heard[3].decision == "deny"
 
 
-def test_gemini_says_compress_at_every_request(answering: Answering) -> None:
+GOT_IT = {"role": "model", "content": "Got it. Thanks for the additional context!"}
+
+
+def gemini_request(agent: Agent, begins: str, *more: str, compacted: bool) -> None:
+    """A request as Gemini CLI tells it: the texts of the history, without calls and results."""
+    first = {"role": "user", "content": f"<session_context>\n{begins}"}
+    later = [{"role": "user", "content": text} for text in more]
+    messages = [first, *([GOT_IT] if compacted else []), *later]
+    agent.tell("request", llm_request={"model": "gemini", "messages": messages})
+
+
+def test_gemini_tells_of_a_compaction_by_the_summary(answering: Answering) -> None:
     agent = Agent("gemini", answering.answer)
-
-    def request(messages: int) -> None:
-        agent.tell("compacting", trigger="auto")
-        agent.tell("request", llm_request={"messages": [{"role": "user"}] * messages})
-
-    for number in range(6):
-        request(3 + 2 * number)
-        assert calls(agent, 1)[-1] == Heard()
-    request(4)
+    for _ in range(6):
+        gemini_request(agent, "day 1</session_context>Fix it.", compacted=False)
+        assert calls(agent, 1) == [Heard()]
     heard = []
-    for number in range(3):
+    for day in (1, 1, 2):  # what stands before the summary may change
+        gemini_request(agent, f"day {day}</session_context>It was tried.", "Go on.", compacted=True)
         heard += calls(agent, 1)
-        request(6 + 2 * number)
     assert [one.ended for one in heard] == [False, False, True]
+
+
+def test_gemini_is_not_armed_by_an_old_summary(answering: Answering) -> None:
+    agent = Agent("gemini", answering.answer)
+    for number in range(6):
+        gemini_request(agent, "</session_context>It was tried.", compacted=True)
+        if number % 2:  # a sub-agent, whose requests come under the same session
+            gemini_request(agent, "</session_context>Look into it.", compacted=False)
+        assert calls(agent, 1) == [Heard()]
+
+
+def test_gemini_is_armed_by_a_compaction_between_two_days(answering: Answering) -> None:
+    agent = Agent("gemini", answering.answer)
+    gemini_request(agent, "</session_context>Fix it.", compacted=False)
+    agent.tell("ended", reason="exit")
+    gemini_request(agent, "</session_context>It was tried.", compacted=True)
+    assert [one.ended for one in calls(agent, 3)] == [False, False, True]
+
+
+def test_what_changes_in_the_result_of_a_gemini_command_is_no_news(answering: Answering) -> None:
+    agent = Agent("gemini", answering.answer)
+    heard = []
+    for number in range(22):
+        result = {"llmContent": f"Output: a\nProcess Group PGID: {number}", "returnDisplay": f"a{number}"}
+        call = ("run_shell_command", {"command": "ls"}, "")
+        heard.append(agent.before(*call))
+        agent.send("after", *call, None, tool_response=result)
+    assert [one.decision for one in heard] == ["allow"] * 20 + ["deny"] * 2

@@ -95,8 +95,6 @@ class _Visit:
             case "prompt":
                 if self._run is None:
                     self._verbs.user_message()
-            case "compacting":
-                session.compacting = True
             case "compacted":
                 return self._compacted()
             case "request":
@@ -204,19 +202,21 @@ class _Visit:
 
     def _compacted(self) -> Answer:
         run = self._run if self._run is not None else self._session.runs.get(self._event.agent or "")
-        self._session.compacting = False
         verdict = self._verbs.compacted(run_id=run, at=self._desk.clock())
         if verdict.action in _REFUSED:
             self._done(verdict, verdict.action)
         return SILENCE
 
     def _request(self) -> Answer:
-        session, messages = self._session, self._event.messages
-        if messages is None:
+        """A request whose history begins with a summary that was not there before follows a compaction."""
+        session, summary = self._session, self._event.summary
+        if summary is None:
             return SILENCE
-        shrunk = session.compacting and session.messages is not None and messages < session.messages
-        session.messages, session.compacting = messages, False
-        return self._compacted() if shrunk else SILENCE
+        known, session.summaries = session.summaries, session.summaries or []
+        if not summary or summary in session.summaries:
+            return SILENCE
+        session.summaries.append(summary)
+        return SILENCE if known is None else self._compacted()
 
     def _ended(self) -> None:
         session = self._session
@@ -225,7 +225,6 @@ class _Visit:
         session.calls.clear()
         session.turns.clear()
         session.runs.clear()
-        session.messages = None
 
     def _find(self, call_id: str | None) -> Call | None:
         """The newest call with an id; none where the host gives none."""

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind: TypeAlias = Literal[
-    "before", "after", "failed", "batch", "prompt", "compacting", "compacted", "request", "ended"
-]
+Kind: TypeAlias = Literal["before", "after", "failed", "batch", "prompt", "compacted", "request", "ended"]
 """What an event means.
 
 `before` and `after` a call; `failed` is an `after` with an error; `batch` is the end of all calls of one
-reply; `prompt` a message of the user; `compacted` says that the history was compacted, `compacting` that it
-may be, which a shrunken history at the next `request` to the model confirms; `ended` ends the session.
+reply; `prompt` a message of the user; `compacted` says that the history was compacted; `request` is one to
+the model, whose history tells it where no event does; `ended` ends the session.
 """
 
 Dialect: TypeAlias = Literal["claude", "codex", "gemini", "qwen", "kimi", "copilot", "cursor", "hermes"]
@@ -41,9 +39,12 @@ class Fields:
         arguments: The tool's arguments; text is read as JSON.
         call: The call's id; none: calls are paired by tool and arguments, first in, first out.
         result: What the tool gave.
+        read: Where in a result that is an object stands what the model reads; the rest is for people.
         error: What went wrong.
         calls: The calls of a batch.
         messages: The messages that the model is asked with, by a path of fields.
+        summary: The reply that the host puts after the summary of a compacted history, and what ends the
+            part of the summary's message that is no summary.
     """
 
     event: tuple[str, ...] = ("hook_event_name",)
@@ -55,9 +56,11 @@ class Fields:
     arguments: tuple[str, ...] = ("tool_input",)
     call: tuple[str, ...] = ("tool_use_id",)
     result: tuple[str, ...] = ("tool_response",)
+    read: tuple[str, ...] = ()
     error: tuple[str, ...] = ("error",)
     calls: str = "tool_calls"
     messages: tuple[str, ...] = ()
+    summary: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +136,16 @@ _ROWS: Final = (
             "BeforeTool": "before",
             "AfterTool": "after",
             "BeforeAgent": "prompt",
-            "PreCompress": "compacting",
             "BeforeModel": "request",
             "SessionEnd": "ended",
         },
-        fields=Fields(call=(), agent=(), messages=("llm_request", "messages")),
+        fields=Fields(
+            call=(),
+            agent=(),
+            read=("llmContent",),
+            messages=("llm_request", "messages"),
+            summary=("Got it. Thanks for the additional context!", "</session_context>"),
+        ),
         aborts=frozenset({"before", "after"}),
         warns=("after",),
         timeout_unit="ms",

@@ -36,8 +36,9 @@ _MOST_CALLS: Final = 128
 
 _MOST_SESSIONS: Final = 10_000
 _MOST_RELEASED: Final = 64
+_MOST_SUMMARIES: Final = 16
 
-_KEPT: Final = ("released", "calls", "turns", "runs", "made", "messages", "compacting")
+_KEPT: Final = ("released", "calls", "turns", "runs", "made", "summaries")
 """Attributes of a session that have no column."""
 
 _TABLES: Final = (
@@ -115,8 +116,8 @@ class Session:
         turns: The turn of each run.
         runs: The newest run of each agent; the main one is the empty name.
         made: How many call ids were made up.
-        messages: How many messages the model was last asked with.
-        compacting: Whether a compaction was announced and not yet seen.
+        summaries: Digests of summaries that histories began with, the newest last; `None`: no request to the
+            model was seen yet.
     """
 
     host: str
@@ -128,8 +129,7 @@ class Session:
     turns: dict[str, Turn] = field(default_factory=dict)
     runs: dict[str, str | None] = field(default_factory=dict)
     made: int = 0
-    messages: int | None = None
-    compacting: bool = False
+    summaries: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +318,8 @@ def _data(session: Session) -> bytes:
     """What has no column; bounded."""
     del session.calls[:-_MOST_CALLS]
     del session.released[:-_MOST_RELEASED]
+    if session.summaries is not None:
+        del session.summaries[:-_MOST_SUMMARIES]
     kept = {call.run for call in session.calls} | set(session.runs.values())
     session.turns = {run: turn for run, turn in session.turns.items() if (run or None) in kept}
     return orjson.dumps({name: getattr(session, name) for name in _KEPT})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -11,13 +13,16 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from loopwarden.hooks.hosts import HookHost, Kind
+    from loopwarden.hooks.hosts import Fields, HookHost, Kind
 
 _LONGEST_NAME: Final = 512
 """Characters of an id or a name; longer ones are cut."""
 
 _MOST_CALLS: Final = 256
 """Calls of one batch that are looked at."""
+
+_SUMMARY_WITHIN: Final = 4
+"""A summary is among so many first messages."""
 
 _TEXTS: Final = ("message", "text", "error")
 """Where an error that is an object has its text."""
@@ -56,7 +61,8 @@ class HookEvent:
         agent: The sub-agent, `None` for the main one.
         project: The folder that the agent works in.
         calls: The calls it is about.
-        messages: How many messages the model is asked with; `None` if that is not said.
+        summary: Digest of the summary that the history begins with; empty for one that was not compacted,
+            `None` if that is not said.
     """
 
     name: str
@@ -66,7 +72,7 @@ class HookEvent:
     agent: str | None
     project: str
     calls: tuple[HookCall, ...] = ()
-    messages: int | None = None
+    summary: str | None = None
 
 
 def read_event(host: HookHost, payload: bytes, name: str | None = None) -> HookEvent:
@@ -92,7 +98,7 @@ def read_event(host: HookHost, payload: bytes, name: str | None = None) -> HookE
         agent=_text(data, fields.agent),
         project=_text(data, fields.project) or "",
         calls=_calls(host, kind, data),
-        messages=_count(data, fields.messages) if kind == "request" else None,
+        summary=_summary(data, fields) if kind == "request" else None,
     )
 
 
@@ -142,10 +148,16 @@ def _call(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> HookCal
         tool=tool,
         arguments=_arguments(_first(data, fields.arguments)),
         call_id=_text(data, fields.call),
-        result=result,
+        result=_read(result, fields.read),
         error=error,
         interrupted=data.get("is_interrupt") is True or data.get("status") == "cancelled",
     )
+
+
+def _read(result: object, names: tuple[str, ...]) -> object:
+    """What the model reads of a result."""
+    found = _first(result, names) if isinstance(result, dict) else None
+    return result if found is None else found
 
 
 def _arguments(value: object) -> object:
@@ -183,8 +195,16 @@ def _text(data: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     return value[:_LONGEST_NAME].encode("utf-8", "replace").decode()  # no half of a surrogate pair
 
 
-def _count(data: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
+def _summary(data: Mapping[str, Any], fields: Fields) -> str | None:
     value: Any = data
-    for name in path:
+    for name in fields.messages:
         value = value.get(name) if isinstance(value, dict) else None
-    return len(value) if isinstance(value, list) else None
+    if not isinstance(value, list):
+        return None
+    texts = [one.get("content") if isinstance(one, dict) else None for one in value[:_SUMMARY_WITHIN]]
+    reply, preamble_end = fields.summary
+    found = next((text for text, answer in pairwise(texts) if answer == reply), None)
+    if not isinstance(found, str):
+        return ""
+    summary = found.rpartition(preamble_end)[2].encode("utf-8", "surrogatepass")
+    return blake2b(summary, digest_size=8).hexdigest()
