@@ -127,7 +127,14 @@ class Place:
 
     def hook(self, host: str) -> str:
         """The command of the hook, which also writes down what it is sent."""
-        line = [sys.executable, str(Path(__file__).parent / "hook_tap.py"), str(self.folder), str(HOOK), host]
+        line = [
+            sys.executable,
+            "-S",
+            str(Path(__file__).parent / "hook_tap.py"),
+            str(self.folder),
+            str(HOOK),
+            host,
+        ]
         return shlex.join(line)
 
     def run(self, command: list[str], environment: Mapping[str, str], text: str | None = None) -> Ended:

@@ -21,7 +21,7 @@ RECORD: Final = "LOOPWARDEN_RECORD_EVENTS"
 """The variable that has the files written."""
 
 _LONGEST_TEXT: Final = 400
-"""Longer texts, such as instructions for the model, are cut."""
+"""Of longer texts, such as instructions for the model, the middle is left out."""
 
 
 def recorded(host: str) -> list[dict[str, Any]]:
@@ -59,12 +59,13 @@ def _name(line: dict[str, Any]) -> str:
 
 
 def _scrubbed(value: Any, home: str) -> Any:
-    """Without paths of this machine, and with long texts cut."""
+    """Without paths of this machine, and without the middle of long texts."""
     if isinstance(value, dict):
         return {_scrubbed(name, home): _scrubbed(inner, home) for name, inner in value.items()}
     if isinstance(value, list):
         return [_scrubbed(inner, home) for inner in value]
     if isinstance(value, str):
         text = re.sub(re.escape(home) + r"(?=/|\b|$)", "/home/user", value)
-        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+        half = _LONGEST_TEXT // 2
+        return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}...{text[-half:]}"
     return value

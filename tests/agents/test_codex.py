@@ -10,19 +10,13 @@ from tests.agents.codex_program import register, run, shell
 from tests.agents.model_server import DONE, Call, Reply, asks
 from tests.agents.place import LOOK, LOOSE, program
 from tests.agents.recordings import compare
+from tests.agents.telling import AFTER_COMPACTION, REFUSED, SOFTLY_ENDED, WARNED, said
 
 if TYPE_CHECKING:
-    from tests.agents.model_server import Request
     from tests.agents.place import Place
     from tests.agents.responses_server import ResponsesRequest
 
 CODEX = program("codex")
-
-WARNED = "change the arguments or the approach"
-REFUSED = "This call was refused and did not run."
-ENDED = "Every further call of this run will be refused"
-AFTER_COMPACTION = "After the history was compacted"
-
 
 IDENTITIES = {"prompt_cache_key", "client_metadata"}
 """Fields of a request that name the session."""
@@ -30,13 +24,6 @@ IDENTITIES = {"prompt_cache_key", "client_metadata"}
 
 def looping(times: int, **more: Any) -> list[Reply]:
     return [asks(shell(LOOK), **more) for _ in range(times)]
-
-
-def said(request: Request, call_id: str) -> str:
-    """The one result of a call."""
-    answers = request.answers[call_id]
-    assert len(answers) == 1
-    return answers[0]
 
 
 def test_a_looping_model_is_warned_refused_and_gets_nothing_more(place: Place) -> None:
@@ -47,7 +34,7 @@ def test_a_looping_model_is_warned_refused_and_gets_nothing_more(place: Place) -
     assert WARNED in requests[3].notes[0]
     assert "the same" in said(requests[3], "call_3_1")
     assert REFUSED in said(requests[4], "call_4_1")
-    assert all(ENDED in said(requests[-1], f"call_{number}_1") for number in (5, 6, 7))
+    assert all(SOFTLY_ENDED in said(requests[-1], f"call_{number}_1") for number in (5, 6, 7))
     assert "loopwarden allow" not in requests[-1].text  # only a person is told
     assert place.ran == 3
     assert (ended.code, ended.out.strip()) == (0, DONE)  # a hook can't end the run of this host
@@ -93,7 +80,7 @@ def test_a_loop_after_a_compaction_is_ended(place: Place) -> None:
     assert [request.asks_for_summary for request in server.requests].index(True) == 2
     assert place.ran == 4  # one before the compaction, and three after it
     assert AFTER_COMPACTION in server.requests[-1].notes[0]
-    assert all(ENDED in said(server.requests[-1], f"call_{number}_1") for number in (7, 8))
+    assert all(SOFTLY_ENDED in said(server.requests[-1], f"call_{number}_1") for number in (7, 8))
     assert (ended.code, ended.out.strip()) == (0, DONE)
     assert [event["trigger"] for event in place.events("PostCompact")] == ["auto"]
     turns = {line["event"]["turn_id"] for line in place.lines if "turn_id" in line["event"]}

@@ -1,0 +1,87 @@
+"""Events that the real programs sent, and what they were answered; written by `scripts/check-agents --record`.
+
+The programs ran with a scripted model and small thresholds: parallel calls, a call that fails, a compaction,
+the same call until the run is over, a sub-agent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from loopwarden.hooks.answering import Answering
+from loopwarden.hooks.faults import faults
+from loopwarden.hooks.hosts import HOSTS
+from loopwarden.hooks.payload import read_event
+from tests.agents.place import TIGHT
+from tests.agents.recordings import FOLDER, recorded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+
+SEEN = {
+    "claude-code": {"before", "after", "failed", "batch", "compacted", "ended"},
+    "codex": {"before", "after", "compacted"},
+    "gemini": {"before", "after", "prompt", "request", "ended"},
+    "qwen": {"before", "after", "failed", "batch", "compacted", "ended"},
+}
+"""Kinds of events in a recording."""
+
+
+def sent(name: str) -> list[dict[str, Any]]:
+    return [line["event"] for line in recorded(name)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_is_where_the_table_says(name: str) -> None:
+    host = HOSTS[name]
+    kinds = set()
+    for data in sent(name):
+        event = read_event(host, json.dumps(data).encode())
+        if event.kind is None:
+            continue
+        kinds.add(event.kind)
+        assert event.session
+        assert event.project == "/home/user/project"
+        if event.kind in {"before", "after", "failed"}:
+            assert len(event.calls) == 1, data
+        for call in event.calls:
+            assert call.tool
+            assert isinstance(call.arguments, dict)
+            assert (call.call_id is not None) == bool(host.fields.call)
+            assert event.run is not None or not host.fields.run
+            assert event.kind == "before" or (call.result is not None) or (call.error is not None)
+        assert event.kind != "request" or event.summary is not None
+    assert kinds == SEEN[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_answers_are_what_they_were(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "loopwarden.json5"
+    path.write_text(json.dumps({"tools": {"loopDetection": TIGHT}}), encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    answering = Answering(tmp_path)
+    variables = {"LOOPWARDEN_CONFIG": str(path)}
+    answers = [
+        json.loads(answering.answer(name, json.dumps(data).encode(), variables).out or "null")
+        for data in sent(name)
+    ]
+    answering.close()
+    assert faults(tmp_path) == []
+    then = [line["answer"] for line in recorded(name)]
+    assert [decision(answer) for answer in answers] == [decision(answer) for answer in then]
+    assert {("refused", False), ("nothing", True), ("refused", True)} & {decision(answer) for answer in then}
+
+
+def decision(answer: dict[str, Any] | None) -> tuple[str, bool]:
+    """What an answer decides, and whether it ends the run; not its words."""
+    if answer is None:
+        return "nothing", False
+    specific = answer.get("hookSpecificOutput", {})
+    refused = "deny" in {specific.get("permissionDecision"), answer.get("decision")}
+    told = "told" if "additionalContext" in specific else "nothing"
+    return "refused" if refused else told, answer.get("continue") is False
