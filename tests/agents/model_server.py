@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 DONE = "All done."
 """What the model says when the script is at its end."""
 
-SUMMARY = "The files were looked at, and the work is not done."
-"""What the model says when the client asks for a summary of the history."""
+SUMMARY = "<state_snapshot>The files were looked at, and the work is not done.</state_snapshot>"
+"""What the model says when the client asks for a summary of the history; some want it between these tags."""
+
+SUMMARY_TOKENS = 75_000
+"""How long such a request was, as the model counts; some take the difference for what was won."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,7 @@ class ModelServer:
                     self._faults.append(fault)
                     return Reply(status=400), number
             if request.asks_for_summary:
-                return Reply(SUMMARY), number
+                return Reply(SUMMARY, tokens=SUMMARY_TOKENS), number
             self._said += 1
             return (self.script[self._said - 1] if self._said <= len(self.script) else Reply(DONE)), number
 

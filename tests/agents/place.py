@@ -36,6 +36,9 @@ TIGHT: Final = {
 }
 """Warns about the third call, refuses the fourth, and ends the run at the fifth."""
 
+TIGHTER: Final = {**TIGHT, "warningThreshold": 1, "criticalThreshold": 2, "globalCircuitBreakerThreshold": 3}
+"""Warns about the second call, refuses the third, and ends the run at the fourth."""
+
 LOOSE: Final = {"enabled": True}
 """The defaults: nothing is said in a short session but by the guard after a compaction."""
 

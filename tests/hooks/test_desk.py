@@ -57,7 +57,8 @@ def test_a_tool_that_does_not_exist_is_seen_in_the_batch(name: str, answering: A
     said = [one for one in heard if one != Heard()]
     assert said
     assert "Serach" in said[0].model or not said[0].model
-    assert heard[-1].ended
+    last = heard[-1] if "batch" in HOSTS[name].aborts else agent.tell("request", prompt="")
+    assert last.ended
 
 
 def test_a_batch_repeats_nothing_that_was_told_before(claude: Agent) -> None:

@@ -50,7 +50,53 @@ def test_a_loop_is_told_refused_and_ended(agent: Agent) -> None:
     assert all("This call was refused" in one.model for one in heard[20:24])
     last = heard[-1]
     assert last.ended == ("before" in host.aborts)
-    assert ("Every further call of this run will be refused" in last.model) != last.ended
+    ends = host.aborts & {"before", "request"}
+    assert ("Every further call of this run will be refused" in last.model) != bool(ends)
+
+
+def test_qwen_ends_a_run_at_its_next_request(answering: Answering) -> None:
+    agent = Agent("qwen", answering.answer)
+    assert agent.tell("request", prompt="Fix it.") == Heard()
+    calls(agent, 31)
+    other = Agent("qwen", answering.answer, run="p2")
+    assert other.tell("request", prompt="Something else.") == Heard()
+    heard = agent.tell("request", prompt="")
+    assert heard.ended
+    assert "the run ends here" in heard.model
+    assert agent.tell("request", prompt="") == Heard(), "once is enough"
+    assert calls(agent, 1)[-1].decision == "deny"
+
+
+def test_calls_of_one_reply_that_run_one_after_the_other_are_one_turn(answering: Answering) -> None:
+    agent = Agent("qwen", answering.answer)
+    for number in range(9):
+        agent.tell("request", prompt="")
+        for command in ("ls", "pwd", "ls", "pwd"):
+            heard = agent.call("Bash", {"command": command}, "same")
+            agent.tell("batch", tool_calls=[])
+            assert heard.decision == "allow", number
+
+
+def test_turns_are_known_as_far_as_requests_are_told_of(answering: Answering) -> None:
+    """Some ways to run Qwen Code tell of the user's messages only."""
+    agent = Agent("qwen", answering.answer)
+    agent.tell("request", prompt="Wait for it.")
+    heard = [agent.call("Bash", {"command": "ls"}, f"{number} %") for number in range(40)]
+    assert {one.decision for one in heard} == {"allow"}
+
+
+def test_qwen_tells_a_call_by_the_id_that_the_model_gave(answering: Answering) -> None:
+    agent = Agent("qwen", answering.answer)
+    heard = []
+    for number in range(22):
+        fields = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_call_id": f"c{number}"}
+        told = {"llmContent": "same", "returnDisplay": f"{number} ms"}
+        named = {**fields, "tool_use_id": f"toolu_{number}"}
+        heard.append(agent.tell("before", **named))
+        agent.tell("after", **named, tool_response=told)
+        whole = {**fields, "tool_use_id": f"c{number}", "status": "success", "tool_response": {"parts": []}}
+        assert agent.tell("batch", tool_calls=[whole]) == Heard()
+    assert [one.decision for one in heard] == ["allow"] * 20 + ["deny"] * 2
 
 
 def test_a_person_is_told_how_to_let_it_pass(agent: Agent) -> None:

@@ -110,8 +110,8 @@ def _gemini(kind: Kind, event: str, saying: Saying) -> Answer:
 def _qwen(kind: Kind, event: str, saying: Saying) -> Answer:
     if kind == "before" and saying.decision != "note":
         return _json({**_permission(event, "deny", saying.text), "systemMessage": saying.person})
-    if kind == "batch":
-        return _json({"continue": False, "stopReason": saying.text}) if saying.decision == "end" else SILENCE
+    if saying.decision == "end":
+        return _json({"continue": False, "stopReason": saying.text})
     return _json(_specific(event, additionalContext=saying.text))
 
 

@@ -116,7 +116,7 @@ class _Visit:
         if verdict.action in _REFUSED:
             call.asked = self._desk.asks and verdict.action == "block"
             call.refused = not call.asked
-            answer = self._refusal(verdict, "ask" if call.asked else None)
+            answer = self._refusal(verdict, call, "ask" if call.asked else None)
         else:
             turn.open.append(call.id)
             answer = self._warning(verdict, call)
@@ -160,7 +160,7 @@ class _Visit:
             return SILENCE
         verdict = self._outcome(call, told)
         if verdict.action in _REFUSED:
-            return self._refusal(verdict)
+            return self._refusal(verdict, call)
         note, call.note = call.note, ""
         return self._say("note", note, "") if note else SILENCE
 
@@ -179,9 +179,7 @@ class _Visit:
         answers = [self._late(told) for told in self._event.calls if told.call_id is not None]
         turn = self._session.turns.get(self._run or "")
         if turn is not None:
-            turn.open.clear()
-            turn.over.clear()
-            turn.number += 1
+            turn.next(0 if self._turns_are_told() else 1)
         said = [answer for answer in answers if answer != SILENCE]
         return said[-1] if said else SILENCE
 
@@ -194,11 +192,11 @@ class _Visit:
         verdict = self._ask(told, call, self._turn(call.digest))
         call.over = True
         if verdict.action in _REFUSED:  # it is too late to refuse this one; the model is told
-            return self._refusal(verdict, None if verdict.action == "abort" else "note")
+            return self._refusal(verdict, call, None if verdict.action == "abort" else "note")
         missing = told.tool if _says_missing(told) else None
         answer = self._warning(verdict, call)
         ended = self._outcome(call, told, missing)
-        return self._refusal(ended) if ended.action in _REFUSED else answer
+        return self._refusal(ended, call) if ended.action in _REFUSED else answer
 
     def _compacted(self) -> Answer:
         run = self._run if self._run is not None else self._session.runs.get(self._event.agent or "")
@@ -208,8 +206,18 @@ class _Visit:
         return SILENCE
 
     def _request(self) -> Answer:
-        """A request whose history begins with a summary that was not there before follows a compaction."""
+        """The next turn of a run, and the place to end one.
+
+        A request whose history begins with a summary that was not there before follows a compaction.
+        """
         session, summary = self._session, self._event.summary
+        turn = session.turns.get(self._run or "")
+        if turn is not None:
+            session.told = True
+            turn.next()
+        ending = session.endings.pop(self._run or "", None)
+        if ending is not None:
+            return self._say("end", ending, "")
         if summary is None:
             return SILENCE
         known, session.summaries = session.summaries, session.summaries or []
@@ -244,15 +252,17 @@ class _Visit:
     def _turn(self, digest: str) -> Turn:
         """The turn that a new call belongs to.
 
-        Calls that overlap are taken for calls of one reply. A call whose end nobody told of does not keep
-        the turn open for ever: the same call, after its end, begins a new one.
+        Where nothing tells of requests to the model, calls that overlap are taken for calls of one reply.
+        A call whose end nobody told of does not keep the turn open for ever: the same call, after its end,
+        begins a new one.
         """
         turn = self._session.turns.setdefault(self._run or "", Turn())
-        if not turn.open or digest in turn.over:
-            turn.number += 1
-            turn.open.clear()
-            turn.over.clear()
+        if not self._turns_are_told() and (not turn.open or digest in turn.over):
+            turn.next()
         return turn
+
+    def _turns_are_told(self) -> bool:
+        return self._session.told and self._event.agent is None  # sub-agents tell of no request
 
     def _close(self, call: Call) -> None:
         turn = self._session.turns.get(call.run or "")
@@ -271,13 +281,16 @@ class _Visit:
             return SILENCE
         return self._say("note", verdict.message, "")
 
-    def _refusal(self, verdict: Verdict, decision: Decision | None = None) -> Answer:
+    def _refusal(self, verdict: Verdict, call: Call, decision: Decision | None = None) -> Answer:
         self._done(verdict, verdict.action)
         ends = verdict.action == "abort"
         can_end = self._event.kind in self._host.aborts
         text = verdict.message or ""
         if ends and not can_end:
-            text = f"{text} {_SOFT}"
+            if "request" in self._host.aborts and self._event.agent is None:
+                self._session.endings[call.run or ""] = text
+            else:
+                text = f"{text} {_SOFT}"
         what = "ended the run" if ends else "refused a call"
         person = (
             f"loopwarden {what}: {verdict.tool or self._event.name}, {verdict.count} times "

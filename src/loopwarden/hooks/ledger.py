@@ -38,7 +38,7 @@ _MOST_SESSIONS: Final = 10_000
 _MOST_RELEASED: Final = 64
 _MOST_SUMMARIES: Final = 16
 
-_KEPT: Final = ("released", "calls", "turns", "runs", "made", "summaries")
+_KEPT: Final = ("released", "calls", "turns", "runs", "made", "told", "summaries", "endings")
 """Attributes of a session that have no column."""
 
 _TABLES: Final = (
@@ -101,6 +101,12 @@ class Turn:
     open: list[str] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
 
+    def next(self, by: int = 1) -> None:
+        """Begin the next turn; `by` 0: nothing of this one is open any more."""
+        self.number += by
+        self.open.clear()
+        self.over.clear()
+
 
 @dataclass(slots=True, kw_only=True)
 class Session:
@@ -116,8 +122,10 @@ class Session:
         turns: The turn of each run.
         runs: The newest run of each agent; the main one is the empty name.
         made: How many call ids were made up.
+        told: Whether requests to the model are told of between the calls of a run, so that turns are known.
         summaries: Digests of summaries that histories began with, the newest last; `None`: no request to the
             model was seen yet.
+        endings: Runs that end at their next request to the model, and what is said then.
     """
 
     host: str
@@ -129,7 +137,9 @@ class Session:
     turns: dict[str, Turn] = field(default_factory=dict)
     runs: dict[str, str | None] = field(default_factory=dict)
     made: int = 0
+    told: bool = False
     summaries: list[str] | None = None
+    endings: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +332,7 @@ def _data(session: Session) -> bytes:
         del session.summaries[:-_MOST_SUMMARIES]
     kept = {call.run for call in session.calls} | set(session.runs.values())
     session.turns = {run: turn for run, turn in session.turns.items() if (run or None) in kept}
+    session.endings = {run: text for run, text in session.endings.items() if (run or None) in kept}
     return orjson.dumps({name: getattr(session, name) for name in _KEPT})
 
 
