@@ -148,7 +148,7 @@ def test_a_hook_that_is_called_twice_counts_once(agent: Agent) -> None:
         both = [agent.before("Bash", {"command": "ls"}, f"c{number}") for _ in range(2)]
         assert both == [Heard()] * 2
         ends = [agent.after("Bash", {"command": "ls"}, f"c{number}", "same") for _ in range(2)]
-        assert ends[0] == ends[1]
+        assert ends[1] == Heard()
     refusals = [agent.before("Bash", {"command": "ls"}, "c20") for _ in range(20)]
     assert len({one.model for one in refusals}) == 1
     assert refusals[0].decision == "deny"

@@ -280,7 +280,7 @@ def test_the_commands(home: Path) -> None:
     assert out.startswith(f"--- /dev/null\n+++ {path}\n@@ -0,0 +1,")
     code, out, _ = run("install", "claude-code")
     assert code == 0
-    assert out.splitlines()[0] == f"Claude Code: hooks for 6 events are in {path}"
+    assert out.splitlines()[0] == f"Claude Code: hooks for 7 events are in {path}"
     code, out, _ = run("install", "claude-code")
     assert (code, out) == (0, f"Claude Code: the hooks are in {path} already\n")
     code, out, _ = run("install", "claude-code", "--dry-run")

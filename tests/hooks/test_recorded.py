@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAMES = sorted(path.stem for path in FOLDER.glob("*.jsonl"))
 
 SEEN = {
-    "claude-code": {"before", "after", "failed", "batch", "compacted", "ended"},
+    "claude-code": {"before", "after", "failed", "batch", "prompt", "compacted", "ended"},
     "codex": {"before", "after", "compacted"},
     "gemini": {"before", "after", "prompt", "request", "ended"},
     "qwen": {"before", "after", "failed", "batch", "compacted", "request"},

@@ -46,12 +46,14 @@ class Saying:
     Attributes:
         decision: What happens.
         text: For the model.
-        person: For the person at the keyboard: what was done and how to let it pass.
+        person: For the person at the keyboard: what was done and how to let it pass; empty for nothing.
+        news: Whether the person was not told of this loop before, or not for a while.
     """
 
     decision: Decision
     text: str
     person: str
+    news: bool = True
 
 
 def say(host: HookHost, kind: Kind, event: str, saying: Saying) -> Answer:
@@ -83,7 +85,7 @@ def _permission(event: str, decision: str, text: str) -> dict[str, Any]:
 def _claude(kind: Kind, event: str, saying: Saying) -> Answer:
     if saying.decision == "note":
         return _json(_specific(event, additionalContext=saying.text))
-    ends: dict[str, Any] = {"systemMessage": saying.person}
+    ends: dict[str, Any] = {"systemMessage": saying.person} if saying.person and saying.news else {}
     if saying.decision == "end":
         ends |= {"continue": False, "stopReason": saying.text}
     if kind != "before":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from hashlib import blake2b
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.hooks.answers import SILENCE, Answer, Saying, say
@@ -24,8 +23,8 @@ _REFUSED: Final = frozenset({"block", "abort"})
 
 _SOFT: Final = "Every further call of this run will be refused: stop, and tell the user what is in the way."
 
-_MISSING: Final = ("no such tool", "not found in registry", "unknown tool", "does not exist", "not available")
-"""What hosts say of a tool that doesn't exist, in small letters, where nothing but the text tells it."""
+_OF_THIS_CALL: Final = " This call "
+"""Where the words for the model begin that are about the call and not about the loop."""
 
 
 class Desk:
@@ -78,7 +77,7 @@ class _Visit:
         self._event = event
         self._session = session
         self._verbs: Verbs = desk.guard.session(f"{desk.host.name}:{event.session}")
-        self._run = _run_of(event)
+        self._run = _run_of(event, session.goes_on)
 
     def answer(self) -> Answer:
         event, session = self._event, self._session
@@ -93,8 +92,7 @@ class _Visit:
             case "batch":
                 return self._batch()
             case "prompt":
-                if self._run is None:
-                    self._verbs.user_message()
+                self._prompt()
             case "compacted":
                 return self._compacted()
             case "request":
@@ -107,11 +105,10 @@ class _Visit:
         known = self._find(asked.call_id)
         if known is not None and not known.over:  # two hooks for one call: the same answer
             return _again(known)
-        digest = _digest(asked)
+        digest = asked.digest
         call = Call(id=asked.call_id or self._made_id(), digest=digest, run=self._run)
-        self._session.calls.append(call)
         turn = self._turn(digest)
-        verdict = self._ask(asked, call, turn)
+        verdict = self._met(asked, call, turn)
         answer = SILENCE
         if verdict.action in _REFUSED:
             call.asked = self._desk.asks and verdict.action == "block"
@@ -121,6 +118,24 @@ class _Visit:
             turn.open.append(call.id)
             answer = self._warning(verdict, call)
         return _keep(call, answer)
+
+    def _prompt(self) -> None:
+        """Somebody wrote: a person in another run or in this one, or the host itself."""
+        event, session = self._event, self._session
+        run = session.runs.get("")
+        if event.run is None or event.run == run:
+            if not event.notice:
+                self._verbs.user_message(run_id=event.run)
+        elif event.notice and run is not None:
+            session.goes_on[event.run] = run
+
+    def _met(self, asked: HookCall, call: Call, turn: Turn) -> Verdict:
+        session = self._session
+        session.calls.append(call)
+        if session.compacted and self._event.agent is None:
+            session.compacted = False
+            self._verbs.compacted(run_id=call.run, at=self._desk.clock())
+        return self._ask(asked, call, turn)
 
     def _ask(self, asked: HookCall, call: Call, turn: Turn) -> Verdict:
         verdict = self._tell(asked, call, turn)
@@ -141,16 +156,20 @@ class _Visit:
         )
 
     def _after(self, told: HookCall) -> Answer:
-        call = self._find(told.call_id) if told.call_id is not None else self._first_open(_digest(told))
+        call = self._find(told.call_id) if told.call_id is not None else self._first_open(told.digest)
         if call is None or call.refused:
             return SILENCE
         if call.over:
             return _again(call)
-        return _keep(call, self._end(call, told))
+        return self._end(call, told)
 
     def _end(self, call: Call, told: HookCall) -> Answer:
-        """The end of a call that was let through: the answer to its event."""
+        """The end of a call that was let through: the answer to its event.
+
+        A note is for the model, and is said once where two hooks are called for one call.
+        """
         call.over = True
+        _keep(call, SILENCE)
         self._close(call)
         if told.interrupted:  # a person stopped it: it counts for nothing
             self._verbs.retract([call.id], run_id=call.run)
@@ -158,9 +177,13 @@ class _Visit:
         if call.asked:  # a person let it run: the evidence starts afresh
             self._verbs.forget(run_id=call.run)
             return SILENCE
+        why = self._session.ended.pop(told.made, None) if told.made is not None else None
+        if why is not None:  # the host gives an empty result, as if all was well
+            call.note = f"{call.note} {why}".strip()
+            told = replace(told, error=why)
         verdict = self._outcome(call, told)
         if verdict.action in _REFUSED:
-            return self._refusal(verdict, call)
+            return _keep(call, self._refusal(verdict, call))
         note, call.note = call.note, ""
         return self._say("note", note, "") if note else SILENCE
 
@@ -177,29 +200,45 @@ class _Visit:
     def _batch(self) -> Answer:
         """All calls of a reply are over: those that no other event told of are told here."""
         answers = [self._late(told) for told in self._event.calls if told.call_id is not None]
+        self._session.batched = True
         turn = self._session.turns.get(self._run or "")
         if turn is not None:
             turn.next(0 if self._turns_are_told() else 1)
+        ending = self._session.endings.pop(self._run or "", None) if "batch" in self._host.aborts else None
+        if ending is not None:
+            return self._say("end", ending, "")
         said = [answer for answer in answers if answer != SILENCE]
         return said[-1] if said else SILENCE
 
     def _late(self, told: HookCall) -> Answer:
         call = self._find(told.call_id)
         if call is not None:
-            return SILENCE if call.over or call.refused else self._end(call, told)
-        call = Call(id=told.call_id or "", digest=_digest(told), run=self._run)
-        self._session.calls.append(call)
-        verdict = self._ask(told, call, self._turn(call.digest))
+            return SILENCE if call.over or call.refused else self._denied(call, told)
+        call = Call(id=told.call_id or "", digest=told.digest, run=self._run)
+        verdict = self._met(told, call, self._turn(call.digest))
         call.over = True
         if verdict.action in _REFUSED:  # it is too late to refuse this one; the model is told
             return self._refusal(verdict, call, None if verdict.action == "abort" else "note")
-        missing = told.tool if _says_missing(told) else None
+        missing = told.tool if told.says_missing(self._host) else None
         answer = self._warning(verdict, call)
         ended = self._outcome(call, told, missing)
         return self._refusal(ended, call) if ended.action in _REFUSED else answer
 
+    def _denied(self, call: Call, told: HookCall) -> Answer:
+        """The end of a call that only the batch tells of: a person, a rule or another hook said no to it."""
+        if call.asked:
+            call.refused = True
+            return SILENCE
+        if told.error is None and not told.went_well:
+            told = replace(told, error=told.text or "the call was denied")
+        return self._end(call, told)
+
     def _compacted(self) -> Answer:
-        run = self._run if self._run is not None else self._session.runs.get(self._event.agent or "")
+        session, agent = self._session, self._event.agent
+        run = self._run if self._run is not None else session.runs.get(agent or "")
+        if agent is None and not any(call.run == run for call in session.calls):
+            session.compacted = True
+            return SILENCE
         verdict = self._verbs.compacted(run_id=run, at=self._desk.clock())
         if verdict.action in _REFUSED:
             self._done(verdict, verdict.action)
@@ -233,6 +272,8 @@ class _Visit:
         session.calls.clear()
         session.turns.clear()
         session.runs.clear()
+        session.goes_on.clear()
+        session.ended.clear()
 
     def _find(self, call_id: str | None) -> Call | None:
         """The newest call with an id; none where the host gives none."""
@@ -252,12 +293,13 @@ class _Visit:
     def _turn(self, digest: str) -> Turn:
         """The turn that a new call belongs to.
 
-        Where nothing tells of requests to the model, calls that overlap are taken for calls of one reply.
-        A call whose end nobody told of does not keep the turn open for ever: the same call, after its end,
-        begins a new one.
+        It ends with its batch, or with the next request to the model. Where nothing tells of these, calls
+        that overlap are taken for calls of one reply. A call whose end nobody told of does not keep the turn
+        open for ever: the same call, after its end, begins a new one.
         """
         turn = self._session.turns.setdefault(self._run or "", Turn())
-        if not self._turns_are_told() and (not turn.open or digest in turn.over):
+        known = self._session.batched or self._turns_are_told()
+        if not known and (not turn.open or digest in turn.over):
             turn.next()
         return turn
 
@@ -286,23 +328,28 @@ class _Visit:
         ends = verdict.action == "abort"
         can_end = self._event.kind in self._host.aborts
         text = verdict.message or ""
-        if ends and not can_end:
-            if "request" in self._host.aborts and self._event.agent is None:
-                self._session.endings[call.run or ""] = text
-            else:
-                text = f"{text} {_SOFT}"
-        what = "ended the run" if ends else "refused a call"
+        if decision == "ask":
+            text = text.partition(_OF_THIS_CALL)[0]
+        what = "ended the run" if ends else "asks about a call" if decision == "ask" else "refused a call"
         person = (
             f"loopwarden {what}: {verdict.tool or self._event.name}, {verdict.count} times "
             f"({verdict.detector}). To let this loop pass: loopwarden allow {verdict.key}; "
             f"to silence the guard in this session: loopwarden pause {self._session.name}"
         )
+        if ends and can_end and self._event.agent is not None:
+            self._session.ended[self._event.agent] = f"It was ended: {text.partition(_OF_THIS_CALL)[0]}"
+        elif ends and not can_end:
+            later = "batch" in self._host.aborts
+            if later or ("request" in self._host.aborts and self._event.agent is None):
+                self._session.endings[call.run or ""] = text
+            else:
+                text = f"{text} {_SOFT}"
         chosen: Decision = decision or ("end" if ends and can_end else "refuse")
-        return self._say(chosen, text, person)
+        return self._say(chosen, text, person, news=verdict.announce or ends or chosen == "ask")
 
-    def _say(self, decision: Decision, text: str, person: str) -> Answer:
+    def _say(self, decision: Decision, text: str, person: str, *, news: bool = True) -> Answer:
         event = self._event
-        saying = Saying(decision=decision, text=text, person=person)
+        saying = Saying(decision=decision, text=text, person=person, news=news)
         return say(self._host, event.kind or "before", event.name, saying)
 
     def _done(self, verdict: Verdict, action: str) -> None:
@@ -322,20 +369,10 @@ class _Visit:
         )
 
 
-def _run_of(event: HookEvent) -> str | None:
+def _run_of(event: HookEvent, goes_on: dict[str, str]) -> str | None:
     """The run of an event: a sub-agent has its own."""
-    return event.run if event.agent is None else f"{event.run or ''}/{event.agent}"
-
-
-def _digest(call: HookCall) -> str:
-    """Of tool and arguments, to pair a call with its end."""
-    text = json.dumps([call.tool, call.arguments], sort_keys=True, default=repr)
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _says_missing(told: HookCall) -> bool:
-    text = told.error if told.error is not None else told.result
-    return isinstance(text, str) and any(phrase in text[:400].lower() for phrase in _MISSING)
+    run = event.run if event.run is None else goes_on.get(event.run, event.run)
+    return run if event.agent is None else f"{run or ''}/{event.agent}"
 
 
 def _keep(call: Call, answer: Answer) -> Answer:

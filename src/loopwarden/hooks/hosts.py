@@ -42,6 +42,8 @@ class Fields:
         read: Where in a result that is an object stands what the model reads; the rest is for people.
         error: What went wrong.
         calls: The calls of a batch.
+        prompt: What the user says.
+        made_by: In the result of a call, the sub-agent that it started.
         messages: The messages that the model is asked with, by a path of fields.
         summary: The reply that the host puts after the summary of a compacted history, and what ends the
             part of the summary's message that is no summary.
@@ -59,6 +61,8 @@ class Fields:
     read: tuple[str, ...] = ()
     error: tuple[str, ...] = ("error",)
     calls: str = "tool_calls"
+    prompt: tuple[str, ...] = ("prompt",)
+    made_by: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     summary: tuple[str, str] = ("", "")
 
@@ -77,6 +81,10 @@ class HookHost:
         asks: Whether a hook can have the person decide.
         warns: Events whose answer can carry a note to the model, the best first.
         unknown_tools: Whether calls of tools that don't exist are seen, and where.
+        says_missing: What the result of such a call says; none: one of a few phrases.
+        says_failed: How a text in a batch begins if the call could not be made.
+        notice: How a prompt begins that the host writes itself, when work in the background has ended. The
+            run goes on, whatever run the host names.
         attended: The variable, and its value, by which the host tells hooks that a person is there.
         timeout_unit: What a hook's timeout is counted in, in the host's settings.
         tested: What it was tested on: the real `program`, or recorded `payloads`.
@@ -91,6 +99,9 @@ class HookHost:
     asks: bool = False
     warns: tuple[Kind, ...] = ()
     unknown_tools: Literal["batch", "call", "no"] = "no"
+    says_missing: str | None = None
+    says_failed: str | None = None
+    notice: str | None = None
     attended: tuple[str, str] | None = None
     timeout_unit: Literal["s", "ms"] = "s"
     tested: Literal["program", "payloads"] = "payloads"
@@ -110,13 +121,16 @@ _ROWS: Final = (
         name="claude-code",
         title="Claude Code",
         dialect="claude",
-        events=_CLAUDE_EVENTS,
-        fields=Fields(run=("prompt_id",)),
+        events={**_CLAUDE_EVENTS, "UserPromptSubmit": "prompt"},
+        fields=Fields(run=("prompt_id",), made_by=("agentId",)),
         aborts=frozenset({"before", "after", "batch"}),
         asks=True,
         attended=("CLAUDE_CODE_ENTRYPOINT", "cli"),
         warns=("after", "failed", "batch", "before"),
         unknown_tools="batch",
+        says_missing="Error: No such tool available: {tool}",
+        says_failed="<tool_use_error>",
+        notice="<task-notification>",
         tested="program",
     ),
     HookHost(

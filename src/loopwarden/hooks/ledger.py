@@ -38,7 +38,23 @@ _MOST_SESSIONS: Final = 10_000
 _MOST_RELEASED: Final = 64
 _MOST_SUMMARIES: Final = 16
 
-_KEPT: Final = ("released", "calls", "turns", "runs", "made", "told", "summaries", "endings")
+_MOST_NAMES: Final = 64
+"""Runs that go on under another name, and sub-agents that were ended; the oldest are forgotten first."""
+
+_KEPT: Final = (
+    "released",
+    "calls",
+    "turns",
+    "runs",
+    "made",
+    "told",
+    "summaries",
+    "compacted",
+    "goes_on",
+    "ended",
+    "batched",
+    "endings",
+)
 """Attributes of a session that have no column."""
 
 _TABLES: Final = (
@@ -125,7 +141,11 @@ class Session:
         told: Whether requests to the model are told of between the calls of a run, so that turns are known.
         summaries: Digests of summaries that histories began with, the newest last; `None`: no request to the
             model was seen yet.
-        endings: Runs that end at their next request to the model, and what is said then.
+        compacted: Whether a compaction was seen between two runs, which counts for the next one.
+        goes_on: Runs that go on under another name of the host's: the first name of each.
+        ended: Sub-agents whose run was ended, and why.
+        batched: Whether the host tells of the ends of batches.
+        endings: Runs that end with their next batch or request to the model, and what is said then.
     """
 
     host: str
@@ -139,6 +159,10 @@ class Session:
     made: int = 0
     told: bool = False
     summaries: list[str] | None = None
+    compacted: bool = False
+    goes_on: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)
+    batched: bool = False
     endings: dict[str, str] = field(default_factory=dict)
 
 
@@ -330,6 +354,9 @@ def _data(session: Session) -> bytes:
     del session.released[:-_MOST_RELEASED]
     if session.summaries is not None:
         del session.summaries[:-_MOST_SUMMARIES]
+    for names in (session.goes_on, session.ended, session.endings):
+        for name in list(names)[:-_MOST_NAMES]:
+            del names[name]
     kept = {call.run for call in session.calls} | set(session.runs.values())
     session.turns = {run: turn for run, turn in session.turns.items() if (run or None) in kept}
     session.endings = {run: text for run, text in session.endings.items() if (run or None) in kept}

@@ -24,6 +24,12 @@ _MOST_CALLS: Final = 256
 _SUMMARY_WITHIN: Final = 4
 """A summary is among so many first messages."""
 
+_MISSING: Final = ("no such tool", "not found in registry", "unknown tool", "does not exist", "not available")
+"""What hosts say of a tool that doesn't exist, in small letters, where nothing but the text tells it."""
+
+_SAID_WITHIN: Final = 400
+"""Characters of a result in which that is looked for."""
+
 _TEXTS: Final = ("message", "text", "error")
 """Where an error that is an object has its text."""
 
@@ -39,6 +45,8 @@ class HookCall:
         result: What the tool gave.
         error: What went wrong; `None` where it went well or is not over.
         interrupted: Whether a person stopped it.
+        went_well: Whether the host says in so many words that it did.
+        made: The sub-agent that it started.
     """
 
     tool: str
@@ -47,6 +55,27 @@ class HookCall:
     result: object = None
     error: str | None = None
     interrupted: bool = False
+    went_well: bool = False
+    made: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of tool and arguments, to pair a call with its end."""
+        text = json.dumps([self.tool, self.arguments], sort_keys=True, default=repr)
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    @property
+    def text(self) -> str | None:
+        """What went wrong, or the result; `None` where that is no text."""
+        text = self.error if self.error is not None else self.result
+        return text if isinstance(text, str) else None
+
+    def says_missing(self, host: HookHost) -> bool:
+        """Whether the end of this call says that there is no such tool."""
+        text = (self.text or "")[:_SAID_WITHIN]
+        if host.says_missing is not None:
+            return host.says_missing.format(tool=self.tool) in text
+        return any(phrase in text.lower() for phrase in _MISSING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +92,7 @@ class HookEvent:
         calls: The calls it is about.
         summary: Digest of the summary that the history begins with; empty for one that was not compacted,
             `None` if that is not said.
+        notice: Whether a prompt is none of the user's, but the host's.
     """
 
     name: str
@@ -73,6 +103,7 @@ class HookEvent:
     project: str
     calls: tuple[HookCall, ...] = ()
     summary: str | None = None
+    notice: bool = False
 
 
 def read_event(host: HookHost, payload: bytes, name: str | None = None) -> HookEvent:
@@ -99,6 +130,7 @@ def read_event(host: HookHost, payload: bytes, name: str | None = None) -> HookE
         project=_text(data, fields.project) or "",
         calls=_calls(host, kind, data),
         summary=_summary(data, fields) if kind == "request" else None,
+        notice=kind == "prompt" and host.notice is not None and _starts(data, fields.prompt, host.notice),
     )
 
 
@@ -144,6 +176,8 @@ def _call(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> HookCal
         error = _error(result) or "the call failed"
     if kind == "batch" and data.get("status") == "error" and error is None:
         error = _error(result) or "the call failed"
+    if kind == "batch" and host.says_failed and isinstance(result, str):
+        error = result if result.startswith(host.says_failed) else error
     return HookCall(
         tool=tool,
         arguments=_arguments(_first(data, fields.arguments)),
@@ -151,6 +185,8 @@ def _call(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> HookCal
         result=_read(result, fields.read),
         error=error,
         interrupted=data.get("is_interrupt") is True or data.get("status") == "cancelled",
+        went_well=data.get("status") == "success",
+        made=_text(result, fields.made_by) if isinstance(result, dict) else None,
     )
 
 
@@ -193,6 +229,11 @@ def _text(data: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     if not isinstance(value, str) or not value:
         return None
     return value[:_LONGEST_NAME].encode("utf-8", "replace").decode()  # no half of a surrogate pair
+
+
+def _starts(data: Mapping[str, Any], names: tuple[str, ...], words: str) -> bool:
+    value = _first(data, names)
+    return isinstance(value, str) and value.startswith(words)
 
 
 def _summary(data: Mapping[str, Any], fields: Fields) -> str | None:
