@@ -210,7 +210,8 @@ def test_entries_that_are_old_or_wrong(machine: Machine) -> None:
     path = machine.home / ".claude" / "settings.json"
     path.parent.mkdir()
     path.write_text(entries("loopwarden-hook claude-code", "loopwarden-hook claude-code"))
-    missing = "no hook for PostToolUse, PostToolUseFailure, PostToolBatch, PostCompact, SessionEnd, UserPromptSubmit"
+    names = "PostToolUse, PostToolUseFailure, PostToolBatch, PostCompact, SessionEnd, UserPromptSubmit"
+    missing = f"no hook for {names}"
     assert machine.wrong("claude-code") == [missing, "more than one hook for PreToolUse"]
     path.write_text(entries("loopwarden-hook codex", event="Stop"))
     assert machine.wrong("claude-code")[1:] == [

@@ -16,6 +16,8 @@ def limits(host: HookHost) -> list[str]:
         found.append("calls of tools that don't exist are not seen")
     if not host.aborts:
         found.append("a run can't be ended: every further call of it is refused")
+    elif "request" in host.aborts:
+        found.append("a run is ended at its next request to the model, not before a call")
     elif "before" not in host.aborts:
         found.append("a run is ended when the calls of a reply are over, not before one")
     if not host.warns:
