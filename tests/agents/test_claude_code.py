@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +21,9 @@ from tests.agents.claude_code_program import (
     register,
     result,
     run,
+    settings,
 )
-from tests.agents.place import LOOK, LOOSE, program
+from tests.agents.place import HOOK, LOOK, LOOSE, program
 from tests.agents.recordings import compare
 from tests.agents.telling import AFTER_COMPACTION, REFUSED, WARNED
 
@@ -119,6 +122,21 @@ def test_what_is_sent_has_the_shape_that_was_recorded(place: Place) -> None:
     first, _ = run(place, CLAUDE, script)
     run(place, CLAUDE, looks(7, 11), "--resume", result(first)["session_id"], prompt="Go on.")
     compare(HOST, place)
+
+
+@pytest.mark.parametrize("scope", ["--user", "--project"])
+def test_what_the_command_installs_is_run(place: Place, scope: str) -> None:
+    path = os.pathsep.join([str(HOOK.parent), os.environ["PATH"]])
+    variables = {"CLAUDE_CONFIG_DIR": str(settings(place).parent), "PATH": path}
+    loopwarden = [sys.executable, "-m", "loopwarden"]
+    assert place.run([*loopwarden, "install", HOST, scope], variables).code == 0
+    told = place.run([*loopwarden, "doctor", HOST], variables)
+    assert (told.code, "refuses a loop" in told.out) == (0, True), told.out
+    ended, _ = run(place, CLAUDE, looks(9), PATH=path)
+    assert (result(ended)["terminal_reason"], place.ran) == ("hook_stopped", 3)
+    assert place.run([*loopwarden, "uninstall", HOST, scope], variables).code == 0
+    ended, _ = run(place, CLAUDE, looks(9), PATH=path)
+    assert (result(ended)["result"], place.ran) == (DONE, 12)
 
 
 # --- what no other hook tells of
