@@ -46,13 +46,14 @@ def register(place: Place) -> None:
 
 
 def run(
-    place: Place, command: list[str], script: Script, *options: str, prompt: str = "Look around."
+    place: Place, command: list[str], script: Script, *options: str, trusted: bool = True
 ) -> tuple[Ended, ResponsesServer]:
-    """Run a session to its end."""
+    """Run a session to its end; `trusted`: the hooks are taken for trusted."""
     with ResponsesServer(script) as server:
         path = place.home / ".codex" / "config.toml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(CONFIG.format(url=server.url), encoding="utf-8")
-        switches = ("--skip-git-repo-check", "--dangerously-bypass-hook-trust")
-        ended = place.run([*command, "exec", *switches, *options, prompt], {})
+        trust = ["--dangerously-bypass-hook-trust"] if trusted else []
+        switches = ["--skip-git-repo-check", *trust, *options]
+        ended = place.run([*command, "exec", *switches, "Look around."], {})
     return ended, server

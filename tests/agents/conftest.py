@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def place() -> Iterator[Place]:
     """A place with small thresholds. The service of the hooks ends when its socket is gone."""
-    found = Place(Path(tempfile.mkdtemp(prefix="lw-", dir="/tmp")))
+    found = Place(Path(tempfile.mkdtemp(prefix="lw-agent-", dir="/tmp")))
     found.project.mkdir(parents=True)
     found.configure(TIGHT)
     yield found

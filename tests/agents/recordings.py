@@ -65,7 +65,7 @@ def _scrubbed(value: Any, home: str) -> Any:
     if isinstance(value, list):
         return [_scrubbed(inner, home) for inner in value]
     if isinstance(value, str):
-        text = re.sub(re.escape(home) + r"(?=/|\b|$)", "/home/user", value)
+        text = value.replace(home, "/home/user").replace(re.sub(r"[/_]", "-", home), "-home-user")
         half = _LONGEST_TEXT // 2
         return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}...{text[-half:]}"
     return value

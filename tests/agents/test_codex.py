@@ -130,6 +130,20 @@ def delegating(place_of_loop: list[str], calls: int) -> Any:
     return script
 
 
+def test_a_hook_that_nobody_trusts_does_not_run(place: Place) -> None:
+    register(place)
+    ended, _ = run(place, CODEX, looping(5), trusted=False)
+    assert (ended.code, place.ran, place.lines) == (0, 5, [])
+    assert "trust" not in ended.err  # and nothing is said about it
+
+
+def test_calls_that_can_not_be_read_reach_no_hook(place: Place) -> None:
+    register(place)
+    _, server = run(place, CODEX, [asks(Call("exec_command", {}))])
+    assert "missing field `cmd`" in said(server.requests[-1], "call_1_1")
+    assert place.events("PreToolUse") == []
+
+
 def test_a_sub_agent_is_a_run_of_its_own(place: Place) -> None:
     register(place)
     _, server = run(place, CODEX, delegating([], 4))

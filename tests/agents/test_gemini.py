@@ -95,8 +95,10 @@ def test_calls_of_one_reply_count_once(place: Place) -> None:
 
 
 def test_a_tool_that_does_not_exist_reaches_no_hook(place: Place) -> None:
-    ended, server = run(place, GEMINI, [asks(Call("no_such_tool", {"a": 1})) for _ in range(6)])
-    assert 'Tool \\"no_such_tool\\" not found' in said(server.requests[-1], "call_6_1")
+    script = [asks(Call("no_such_tool", {"a": number})) for number in range(3)]
+    ended, server = run(place, GEMINI, [*script, asks(Call("read_file", {}))])
+    assert 'Tool \\"no_such_tool\\" not found' in said(server.requests[-1], "call_3_1")
+    assert "must have required property" in said(server.requests[-1], "call_4_1")
     assert place.events("BeforeTool") == []
     assert (ended.code, ended.out.strip()) == (0, DONE)
 
