@@ -118,6 +118,7 @@ def test_a_tool_that_does_not_exist_is_seen(place: Place) -> None:
     ended, server = run(place, QWEN, calls)
     assert place.events("PreToolUse") == []
     assert "not found in registry" in said(server.requests[-1], "call_1_1")
+    assert REFUSED in said(server.requests[-1], "call_3_1")
     assert len(server.requests) < 7
     assert (ended.code, ended.out.strip()) == (0, "")
 
