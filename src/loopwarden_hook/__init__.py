@@ -31,7 +31,9 @@ MOST_BYTES = 64 * 1024 * 1024
 """The longest event; a longer one is not looked at."""
 
 _SECONDS = 5.0
-"""How long a hook may take; after that the agent goes on."""
+"""How long a hook may take; after that the agent goes on. `LOOPWARDEN_TIMEOUT` names another number."""
+
+_LEAST_SECONDS, _MOST_SECONDS = 0.05, 600.0
 
 _ASK_SECONDS = 3.0
 """How long the service is waited for."""
@@ -48,12 +50,12 @@ def main() -> int:
     words = sys.argv[1:]
     if len(words) not in (1, 2) or words[0].startswith("-"):
         print("usage: loopwarden-hook HOST [EVENT] < event.json", file=sys.stderr)  # noqa: T201 - a command
-        return 0 if words in (["-h"], ["--help"]) else 2
-    _limit()
+        return 0 if words in (["-h"], ["--help"]) else 1  # 2 would refuse the call
     host, event = words[0], words[1] if len(words) > 1 else ""
-    payload = _read()
     code, out, err = 0, b"", b""
     try:
+        _limit()
+        payload = _read()
         folder = state_folder()
         answer = _ask(folder, host, event, payload)
         if answer is None:
@@ -164,5 +166,9 @@ def _limit() -> None:
         return
     import signal
 
+    try:
+        seconds = float(os.environ.get("LOOPWARDEN_TIMEOUT") or _SECONDS)
+    except ValueError:
+        seconds = _SECONDS
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, min(max(_LEAST_SECONDS, seconds), _MOST_SECONDS))

@@ -36,6 +36,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("LOOPWARDEN_STATE", str(folder))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("LOOPWARDEN_TIMEOUT", str(MANY_SECONDS))
     yield folder
     stop_service(folder)
     for path in folder.iterdir():
@@ -140,10 +141,18 @@ def test_the_agent_goes_on_whatever_is_said(state: Path, payload: bytes, service
     assert "the event is no JSON" in faults(state)[-1]
 
 
+@pytest.mark.usefixtures("state")
+def test_no_input_at_all_lets_the_agent_go_on() -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" "$@" <&-', *HOOK, "claude-code"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 @pytest.mark.parametrize("words", [[], ["-x"], ["a", "b", "c"]])
 def test_wrong_words_are_said(words: list[str]) -> None:
     done = subprocess.run([*HOOK, *words], input="", capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (1, ""), "an agent takes 2 for a refusal"
     assert done.stderr == "usage: loopwarden-hook HOST [EVENT] < event.json\n"
 
 
@@ -189,3 +198,16 @@ def test_a_service_survives_its_visitors_and_ends_when_nobody_asks(state: Path) 
         serving.result(MANY_SECONDS)
     assert not (state / SOCKET_FILE).exists()
     assert faults(state) == []
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_hook_that_takes_too_long_lets_the_agent_go_on(state: Path, seconds: str) -> None:
+    with subprocess.Popen(
+        [*HOOK, "claude-code"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "LOOPWARDEN_TIMEOUT": seconds},
+    ) as waiting:  # for an event that is never sent
+        assert waiting.wait(MANY_SECONDS) == 0
+        assert waiting.stdout is not None
+        assert waiting.stdout.read() == b""
