@@ -25,8 +25,8 @@ EVENTS = (
 
 
 def shell(command: str, call_id: str = "") -> Call:
-    """A shell command."""
-    return Call("run_shell_command", {"command": command, "is_background": False}, call_id)
+    """A shell command; of one that is over at once the program may lose the output."""
+    return Call("run_shell_command", {"command": f"{command}; sleep 0.3", "is_background": False}, call_id)
 
 
 def settings(place: Place, *, guarded: bool) -> dict[str, Any]:
