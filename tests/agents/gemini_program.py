@@ -42,11 +42,15 @@ def settings(place: Place, *, guarded: bool) -> dict[str, Any]:
 def run(
     place: Place, command: list[str], script: Script, *options: str, guarded: bool = True, **more: Any
 ) -> tuple[Ended, GeminiServer]:
-    """Run a session to its end; `more` are blocks of the settings."""
+    """Run a session to its end; `more` are blocks of the settings.
+
+    Settings that `loopwarden install` has changed are left as they are.
+    """
     with GeminiServer(script) as server:
         path = place.home / ".gemini" / "settings.json"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(settings(place, guarded=guarded) | more), encoding="utf-8")
+        if not path.exists() or "loopwarden-hook" not in path.read_text(encoding="utf-8") or guarded:
+            path.write_text(json.dumps(settings(place, guarded=guarded) | more), encoding="utf-8")
         environment = {
             "GEMINI_API_KEY": "none",
             "GOOGLE_GEMINI_BASE_URL": server.url,

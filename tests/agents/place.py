@@ -140,6 +140,14 @@ class Place:
         ]
         return shlex.join(line)
 
+    def loopwarden(self, *words: str) -> None:
+        """Run a command of loopwarden as the user of this home would, which has to succeed."""
+        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LOOPWARDEN_STATE": str(self.state)}
+        command = [str(HOOK.parent / "loopwarden"), *words]
+        subprocess.run(
+            command, cwd=self.project, env=own, capture_output=True, check=True, timeout=RUN_SECONDS
+        )
+
     def run(self, command: list[str], environment: Mapping[str, str], text: str | None = None) -> Ended:
         """Run an agent in the project, with nothing of the outer environment but the path."""
         outer = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}

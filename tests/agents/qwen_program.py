@@ -37,6 +37,7 @@ def settings(place: Place, *, guarded: bool) -> dict[str, Any]:
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
         "telemetry": {"enabled": False},
+        "$version": 4,
         "hooks": {event: [entry] for event in EVENTS} if guarded else {},
     }
 
@@ -44,11 +45,15 @@ def settings(place: Place, *, guarded: bool) -> dict[str, Any]:
 def run(
     place: Place, command: list[str], script: Script, *options: str, guarded: bool = True, **more: Any
 ) -> tuple[Ended, ChatServer]:
-    """Run a session to its end; `more` are blocks of the settings."""
+    """Run a session to its end; `more` are blocks of the settings.
+
+    Settings that `loopwarden install` has changed are left as they are.
+    """
     with ChatServer(script) as server:
         path = place.home / ".qwen" / "settings.json"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(settings(place, guarded=guarded) | more), encoding="utf-8")
+        if not path.exists() or "loopwarden-hook" not in path.read_text(encoding="utf-8") or guarded:
+            path.write_text(json.dumps(settings(place, guarded=guarded) | more), encoding="utf-8")
         environment = {
             "OPENAI_API_KEY": "none",
             "OPENAI_BASE_URL": f"{server.url}/v1",

@@ -156,6 +156,15 @@ def test_a_sub_agent_is_a_run_of_its_own(place: Place) -> None:
     assert {event.get("agent_id") is None for event in place.events("PostToolUse")} == {True, False}
 
 
+def test_what_is_installed_guards_and_is_removed_without_a_trace(place: Place) -> None:
+    place.loopwarden("install", "codex")
+    ended, server = run(place, CODEX, looping(6))
+    assert (ended.code, place.ran, place.lines) == (0, 3, [])
+    assert SOFTLY_ENDED in said(server.requests[-1], "call_6_1")
+    place.loopwarden("uninstall", "codex")
+    assert not (place.home / ".codex" / "hooks.json").exists()
+
+
 def test_the_program_sends_what_was_recorded(place: Place) -> None:
     register(place)
     run(place, CODEX, [asks(shell("ls"), shell("exit 3")), *looping(1, tokens=9000), *looping(4)])

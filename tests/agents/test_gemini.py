@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from tests.agents.gemini_program import run, shell
+from tests.agents.gemini_program import run, settings, shell
 from tests.agents.model_server import DONE, Call, Reply, asks
 from tests.agents.place import LOOK, LOOSE, program
 from tests.agents.recordings import compare
@@ -130,6 +130,19 @@ def test_a_sub_agent_is_of_the_same_run_and_is_not_ended(place: Place) -> None:
         place.events("SessionStart")[0]["session_id"]
     }
     assert "Agent execution stopped by hook" in ended.err  # the main agent is ended at its next call
+
+
+def test_what_is_installed_guards_and_is_removed_without_a_trace(place: Place) -> None:
+    path = place.home / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    before = json.dumps(settings(place, guarded=False), indent=3)
+    path.write_text(before, encoding="utf-8")
+    place.loopwarden("install", "gemini")
+    ended, server = run(place, GEMINI, looping(6), guarded=False)
+    assert (ended.code, place.ran, place.lines) == (0, 3, [])
+    assert len(server.requests) == 5
+    place.loopwarden("uninstall", "gemini")
+    assert path.read_text(encoding="utf-8") == before
 
 
 def test_the_program_sends_what_was_recorded(place: Place) -> None:

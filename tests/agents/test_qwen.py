@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.agents.model_server import DONE, Call, Reply, asks
 from tests.agents.place import LOOK, LOOSE, TIGHTER, program
-from tests.agents.qwen_program import run, shell
+from tests.agents.qwen_program import run, settings, shell
 from tests.agents.recordings import compare
 from tests.agents.telling import AFTER_COMPACTION, REFUSED, RUN_ENDS, SOFTLY_ENDED, WARNED, said
 
@@ -151,6 +151,20 @@ def test_a_sub_agent_is_a_run_of_its_own(place: Place) -> None:
     assert place.ran == 4
     assert {event.get("agent_id") is None for event in place.events("PostToolUse")} == {True, False}
     assert ended.code == 0
+
+
+def test_what_is_installed_guards_and_is_removed_without_a_trace(place: Place) -> None:
+    place.configure(TIGHTER)
+    path = place.home / ".qwen" / "settings.json"
+    path.parent.mkdir()
+    before = json.dumps(settings(place, guarded=False), indent=3)
+    path.write_text(before, encoding="utf-8")
+    place.loopwarden("install", "qwen")
+    ended, server = run(place, QWEN, looping(6), guarded=False)
+    assert (ended.code, place.ran, place.lines) == (0, 2, [])
+    assert len(server.requests) == 4
+    place.loopwarden("uninstall", "qwen")
+    assert path.read_text(encoding="utf-8") == before
 
 
 def test_the_program_sends_what_was_recorded(place: Place) -> None:
