@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tests.laws.history import Found, groups, outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.laws.history import Call, Run, Signature
 
 
@@ -92,7 +94,8 @@ def ping_pong(run: Run, now: Call) -> Found | None:
         return None
     still = all(same_ends(tail[side::2]) for side in (0, 1))
     count = len(tail) + 1
-    return graded("ping_pong", now, count, count if still else 0, frozenset(pair))
+    both = now.how, window[-1][0].how
+    return graded("ping_pong", now, count, count if still else 0, frozenset(pair), hows=both)
 
 
 def same_ends(side: list[list[Call]]) -> bool:
@@ -109,12 +112,12 @@ def cycle(run: Run, now: Call) -> Found | None:
             lap == lap[:p] * (period // p) for p in range(1, period) if period % p == 0
         ):
             continue
-        kinds = {g[0].how.kind for g in whole[1 - period :]} | {now.how.kind}
-        if kinds <= {"poll", "wait"}:
+        hows = [g[0].how for g in whole[1 - period :]] + [now.how]
+        if {how.kind for how in hows} <= {"poll", "wait"}:
             continue
         firm = max((i + 1 for i, g in enumerate(whole) if outcome(g) is None), default=0)
-        warn = max(now.how.warning, 3 * period)
-        block = max(now.how.critical, warn + period)
+        warn = max(*(how.warning for how in hows), 3 * period)
+        block = max(*(how.critical for how in hows), warn + period)
         if (count := tail(whole[firm:], now, period)) >= block:
             return Found("critical", "cycle", count, block, frozenset(lap), rotation(lap))
         if (count := tail(whole, now, period)) >= warn:
@@ -203,13 +206,24 @@ def stagnation(run: Run, now: Call) -> Found | None:
 
 
 def graded(
-    name: str, now: Call, warn: int, block: int, members: frozenset[Any], about: Any = None
+    name: str,
+    now: Call,
+    warn: int,
+    block: int,
+    members: frozenset[Any],
+    about: Any = None,
+    hows: Sequence[Any] = (),
 ) -> Found | None:
-    """Critical if `block` reaches the tool's critical number, a warning if `warn` reaches the other."""
-    if block >= now.how.critical:
-        return Found("critical", name, block, now.how.critical, members, about)
-    if warn >= now.how.warning:
-        return Found("warning", name, warn, now.how.warning, members, about)
+    """Critical if `block` reaches the critical number, a warning if `warn` reaches the other.
+
+    The numbers are the tool's, of several tools the highest.
+    """
+    critical = max(how.critical for how in hows or (now.how,))
+    warning = max(how.warning for how in hows or (now.how,))
+    if block >= critical:
+        return Found("critical", name, block, critical, members, about)
+    if warn >= warning:
+        return Found("warning", name, warn, warning, members, about)
     return None
 
 

@@ -84,3 +84,17 @@ def test_the_verdicts() -> None:
 def test_a_round_entered_elsewhere_is_the_same_loop() -> None:
     assert act("abcabcabc", ALONE).verdicts[-1].key == act("bcabcabca", ALONE).verdicts[-1].key
     assert act("abcabcabc", ALONE).verdicts[-1].key != act("acbacbacb", ALONE).verdicts[-1].key
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((2, 3), "........wwwBBB"),  # a low number of one tool is not lent to the others
+        ((11, 15), "..........wwww"),
+    ],
+)
+def test_of_all_tools_the_highest_numbers_hold(numbers: tuple[int, int], expected: str) -> None:
+    legend = [*LEGEND, ("d", "exec", {"command": "deploy"}, "done")]
+    profile = {"warningThreshold": numbers[0], "criticalThreshold": numbers[1]}
+    config = ALONE | {"toolProfiles": {"exec": profile}}
+    assert act("abdabdabdabdab", config, legend=legend).strip == expected

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.core.scene import LEGEND, act, alone
@@ -81,3 +83,21 @@ def test_two_calls_of_one_tool_are_no_pair_of_tools() -> None:
     verdict = act("ababa", ALONE).verdicts[-1]
     assert verdict.paired_tools == ()
     assert "Two calls of read have been taking turns for 5 calls" in (verdict.message or "")
+
+
+OWN = {"warningThreshold": 2, "criticalThreshold": 3}
+
+
+@pytest.mark.parametrize(
+    ("profiles", "expected"),
+    [
+        ({}, "..wwBBBB"),
+        ({"exec": OWN}, "..wwBBBB"),  # a low number of one tool is not lent to the other
+        ({"read": OWN}, "..wwBBBB"),
+        ({"exec": OWN, "read": OWN}, "..BBBBBB"),
+        ({"exec": {"warningThreshold": 5, "criticalThreshold": 7}}, "....wwBB"),
+    ],
+)
+def test_of_two_tools_the_higher_numbers_hold(profiles: dict[str, Any], expected: str) -> None:
+    legend = [*LEGEND, ("d", "exec", {"command": "deploy"}, "done")]
+    assert act("adadadad", ALONE | {"toolProfiles": profiles}, legend=legend).strip == expected

@@ -4,8 +4,8 @@
 The newest calls repeat a sequence of 3 to 64 signatures, the shortest one that explains them. The count is
 the length of the repeating tail, the present call included; the tail is cut where an outcome differs
 from the one at its place a lap before. A warning needs three whole laps; a refusal needs one lap more
-than a warning could have needed, and an outcome for every call. It has a memory of its own, so that a
-round longer than the window is seen.
+than a warning could have needed, and an outcome for every call. Where tools of the round have numbers of
+their own, the highest hold. It has a memory of its own, so that a round longer than the window is seen.
 
 ## Why it matters
 Read, edit, test, read, edit, test: each call repeats too seldom for a count per call to speak up, while
@@ -109,9 +109,12 @@ class Cycle:
         lap = log.uses[log.end - period - log.base :]
         if all(one.poll or one.waits for one in lap):
             return None
+        warning = max(one.warning for one in lap)  # of tools with numbers of their own, the highest holds
+        if length < warning:
+            return None
         level: Level = "warning"
-        threshold = max(use.warning, LAPS * period)
-        needed = max(use.critical, threshold + period)
+        threshold = max(warning, LAPS * period)
+        needed = max(*(one.critical for one in lap), threshold + period)
         if log.open and next(reversed(log.open)) >= log.end + 1 - length:
             finished = log.end - next(reversed(log.open))
         else:

@@ -3,7 +3,8 @@
 ## What it sees
 The newest calls strictly alternate between two signatures and the present call goes on with it. The
 warning counts the length, whatever came of the calls; a refusal needs an outcome for every call, and on
-each side all the same. When it refuses, it refuses both calls.
+each side all the same. When it refuses, it refuses both calls. Where one of the two tools has numbers of its
+own, the higher ones hold for the pair.
 
 ## Why it matters
 Models bounce between two places that point at each other: search and open, build and log, read and a
@@ -87,19 +88,21 @@ class Alternation:
         if not self.unbroken(log.end):  # calls that wait take places in the window
             length = sum(not one.waits for one in log.uses[start - log.base :])
         count = length + 1
-        if signature != self.other or self.last is None or length < _SHORTEST or count < use.warning:
+        partner_use = self._last_use or use
+        threshold = max(use.warning, partner_use.warning)
+        critical = max(use.critical, partner_use.critical)
+        if signature != self.other or self.last is None or length < _SHORTEST or count < threshold:
             return None
         level: Level = "warning"
-        threshold = use.warning
         if (
-            count >= use.critical
+            count >= critical
             and not any(one >= start and not log.uses[one - log.base].waits for one in log.open)
             and log.broke(signature) < start
             and log.broke(self.last) < start
         ):
-            level, threshold = "critical", use.critical
+            level, threshold = "critical", critical
         pair = sorted((signature, self.last))
-        partner = self._last_use.tool if self._last_use is not None else use.tool
+        partner = partner_use.tool
         both = f"{use.tool} and {partner}" if partner != use.tool else f"Two calls of {use.tool}"
         result = ", each with the same result every time" if level == "critical" else ""
         seen = f"{both} have been taking turns for {count} calls{result}."
