@@ -136,8 +136,9 @@ class Agent:
         decision = (
             specific.get("permissionDecision") or data.get("permissionDecision") or data.get("permission")
         )
-        if data.get("decision") in {"block", "deny"}:
-            decision = "deny"
+        decision = MEANT.get(data.get("decision"), decision)
+        if data.get("decision") == "end" and kind != "before":
+            decision = "allow"
         reasons = [
             specific.get("permissionDecisionReason"),
             specific.get("additionalContext"),
@@ -146,12 +147,13 @@ class Agent:
             data.get("additional_context"),
             data.get("reason"),
             data.get("stopReason"),
+            data.get("text"),
         ]
         return Heard(
             decision=decision or "allow",
             model=next((reason for reason in reasons if reason), ""),
-            person=data.get("systemMessage") or data.get("user_message") or "",
-            ended=data.get("continue") is False,
+            person=data.get("systemMessage") or data.get("user_message") or data.get("person") or "",
+            ended=data.get("continue") is False or data.get("decision") == "end",
         )
 
     def _answered(self, name: str, fields: dict[str, Any]) -> Answer:
@@ -169,6 +171,9 @@ class Agent:
         return {HOSTS[self.name].fields.result[0]: result}
 
 
+MEANT = {"block": "deny", "deny": "deny", "refuse": "deny", "end": "deny", "ask": "ask", "note": "allow"}
+"""What the hosts' words for a decision come to."""
+
 _CLAUDE_LIKE = {"permissionDecision", "permissionDecisionReason", "additionalContext"}
 KNOWN: dict[str, tuple[set[str], set[str]]] = {
     "claude-code": ({"continue", "stopReason", "systemMessage", "hookSpecificOutput"}, _CLAUDE_LIKE),
@@ -182,5 +187,7 @@ KNOWN: dict[str, tuple[set[str], set[str]]] = {
     "copilot": ({"permissionDecision", "permissionDecisionReason"}, set()),
     "cursor": ({"permission", "user_message", "agent_message", "additional_context"}, set()),
     "hermes": ({"decision", "reason"}, set()),
+    "opencode": ({"decision", "text", "person"}, set()),
+    "openclaw": ({"decision", "text", "person"}, set()),
 }
 """Keys of an answer that each host knows, and those inside of `hookSpecificOutput`."""

@@ -143,6 +143,10 @@ def _hermes(kind: Kind, _event: str, saying: Saying) -> Answer:
     return _json({"decision": "block", "reason": f"{saying.text}\n\n{saying.person}"})
 
 
+def _plugin(_kind: Kind, _event: str, saying: Saying) -> Answer:
+    return _json({"decision": saying.decision, "text": saying.text, "person": saying.person})
+
+
 _DIALECTS: Mapping[Dialect, Callable[[Kind, str, Saying], Answer]] = {
     "claude": _claude,
     "codex": _codex,
@@ -151,5 +155,6 @@ _DIALECTS: Mapping[Dialect, Callable[[Kind, str, Saying], Answer]] = {
     "gemini": _gemini,
     "hermes": _hermes,
     "kimi": _kimi,
+    "plugin": _plugin,
     "qwen": _qwen,
 }

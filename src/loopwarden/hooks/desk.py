@@ -113,7 +113,7 @@ class _Visit:
         if verdict.action in _REFUSED:
             call.asked = self._desk.asks and verdict.action == "block"
             call.refused = not call.asked
-            answer = self._refusal(verdict, call, "ask" if call.asked else None)
+            answer = self._refusal(verdict, call.run, "ask" if call.asked else None)
         else:
             turn.open.append(call.id)
             answer = self._warning(verdict, call)
@@ -151,7 +151,7 @@ class _Visit:
             asked.arguments,
             call_id=call.id,
             run_id=call.run,
-            turn_id=f"{call.run or ''}/{turn.number}",
+            turn_id=f"{call.run or ''}/{self._event.turn or turn.number}",
             at=self._desk.clock(),
         )
 
@@ -181,9 +181,9 @@ class _Visit:
         if why is not None:  # the host gives an empty result, as if all was well
             call.note = f"{call.note} {why}".strip()
             told = replace(told, error=why)
-        verdict = self._outcome(call, told)
+        verdict = self._outcome(call, told, told.tool if told.unknown else None)
         if verdict.action in _REFUSED:
-            return _keep(call, self._refusal(verdict, call))
+            return _keep(call, self._refusal(verdict, call.run))
         note, call.note = call.note, ""
         return self._say("note", note, "") if note else SILENCE
 
@@ -218,11 +218,11 @@ class _Visit:
         verdict = self._met(told, call, self._turn(call.digest))
         call.over = True
         if verdict.action in _REFUSED:  # it is too late to refuse this one; the model is told
-            return self._refusal(verdict, call, None if verdict.action == "abort" else "note")
+            return self._refusal(verdict, call.run, None if verdict.action == "abort" else "note")
         missing = told.tool if told.says_missing(self._host) else None
         answer = self._warning(verdict, call)
         ended = self._outcome(call, told, missing)
-        return self._refusal(ended, call) if ended.action in _REFUSED else answer
+        return self._refusal(ended, call.run) if ended.action in _REFUSED else answer
 
     def _denied(self, call: Call, told: HookCall) -> Answer:
         """The end of a call that only the batch tells of: a person, a rule or another hook said no to it."""
@@ -240,8 +240,11 @@ class _Visit:
             session.compacted = True
             return SILENCE
         verdict = self._verbs.compacted(run_id=run, at=self._desk.clock())
-        if verdict.action in _REFUSED:
-            self._done(verdict, verdict.action)
+        if verdict.action not in _REFUSED:
+            return SILENCE
+        if "compacted" in self._host.aborts:
+            return self._refusal(verdict, run)
+        self._done(verdict, verdict.action)
         return SILENCE
 
     def _request(self) -> Answer:
@@ -323,7 +326,7 @@ class _Visit:
             return SILENCE
         return self._say("note", verdict.message, "")
 
-    def _refusal(self, verdict: Verdict, call: Call, decision: Decision | None = None) -> Answer:
+    def _refusal(self, verdict: Verdict, run: str | None, decision: Decision | None = None) -> Answer:
         self._done(verdict, verdict.action)
         ends = verdict.action == "abort"
         can_end = self._event.kind in self._host.aborts
@@ -341,7 +344,7 @@ class _Visit:
         elif ends and not can_end:
             later = "batch" in self._host.aborts
             if later or ("request" in self._host.aborts and self._event.agent is None):
-                self._session.endings[call.run or ""] = text
+                self._session.endings[run or ""] = text
             else:
                 text = f"{text} {_SOFT}"
         chosen: Decision = decision or ("end" if ends and can_end else "refuse")

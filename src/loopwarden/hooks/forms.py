@@ -1,13 +1,13 @@
 """The forms of settings files by name: each finds our entries in a text, puts them in, and takes them out.
 
-A host whose hook is a file that is copied gets a module here too, with the same three functions.
+A hook that is a file of its own has a form too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from loopwarden.hooks import json_form, toml_form, yaml_form
+from loopwarden.hooks import file_form, json_form, toml_form, yaml_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ class SettingsForm(Protocol):
 
 
 FORMS: Final[Mapping[Form, SettingsForm]] = {
+    "file": file_form,
     "groups": json_form,
     "list": json_form,
     "toml": toml_form,

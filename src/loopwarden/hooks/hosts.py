@@ -20,7 +20,9 @@ reply; `prompt` a message of the user; `compacted` says that the history was com
 the model, whose history tells it where no event does; `ended` ends the session.
 """
 
-Dialect: TypeAlias = Literal["claude", "codex", "gemini", "qwen", "kimi", "copilot", "cursor", "hermes"]
+Dialect: TypeAlias = Literal[
+    "claude", "codex", "gemini", "qwen", "kimi", "copilot", "cursor", "hermes", "plugin"
+]
 """How a host wants to be answered; `answers` has a function for each."""
 
 
@@ -34,6 +36,7 @@ class Fields:
         run: One answer to one message of the user; none: the session's calls are one run, which a
             message of the user starts afresh.
         agent: The sub-agent; it is a run of its own.
+        turn: The reply that a call was asked for in; none: calls that overlap are taken for calls of one.
         project: The folder that the agent works in.
         tool: The tool's name.
         arguments: The tool's arguments; text is read as JSON.
@@ -53,6 +56,7 @@ class Fields:
     session: tuple[str, ...] = ("session_id",)
     run: tuple[str, ...] = ()
     agent: tuple[str, ...] = ("agent_id",)
+    turn: tuple[str, ...] = ()
     project: tuple[str, ...] = ("cwd",)
     tool: tuple[str, ...] = ("tool_name",)
     arguments: tuple[str, ...] = ("tool_input",)
@@ -115,6 +119,15 @@ _CLAUDE_EVENTS: Final[dict[str, Kind]] = {
     "PostCompact": "compacted",
     "SessionEnd": "ended",
 }
+
+_PLUGIN_EVENTS: Final[dict[str, Kind]] = {
+    "before": "before",
+    "after": "after",
+    "failed": "failed",
+    "compacted": "compacted",
+    "ended": "ended",
+}
+"""What the project's own plug-ins send."""
 
 _ROWS: Final = (
     HookHost(
@@ -248,6 +261,28 @@ _ROWS: Final = (
             result=("result",),
             error=("error_message",),
         ),
+    ),
+    HookHost(
+        name="opencode",
+        title="opencode",
+        dialect="plugin",
+        events=_PLUGIN_EVENTS,
+        fields=Fields(run=("run_id",), turn=("turn_id",)),
+        aborts=frozenset({"before", "after", "failed", "compacted"}),
+        warns=("after", "failed"),
+        unknown_tools="call",
+        tested="program",
+    ),
+    HookHost(
+        name="openclaw",
+        title="OpenClaw",
+        dialect="plugin",
+        events=_PLUGIN_EVENTS,
+        fields=Fields(run=("run_id",), agent=(), turn=("turn_id",)),
+        aborts=frozenset({"before", "after", "failed", "compacted"}),
+        asks=True,
+        warns=("after", "failed"),
+        tested="program",
     ),
 )
 

@@ -47,6 +47,7 @@ class HookCall:
         interrupted: Whether a person stopped it.
         went_well: Whether the host says in so many words that it did.
         made: The sub-agent that it started.
+        unknown: Whether the host says that there is no such tool.
     """
 
     tool: str
@@ -57,6 +58,7 @@ class HookCall:
     interrupted: bool = False
     went_well: bool = False
     made: str | None = None
+    unknown: bool = False
 
     @property
     def digest(self) -> str:
@@ -88,6 +90,7 @@ class HookEvent:
         session: The session; empty where the host names none.
         run: The run, `None` where the host names none.
         agent: The sub-agent, `None` for the main one.
+        turn: The reply that the calls were asked for in; `None` where the host names none.
         project: The folder that the agent works in.
         calls: The calls it is about.
         summary: Digest of the summary that the history begins with; empty for one that was not compacted,
@@ -100,6 +103,7 @@ class HookEvent:
     session: str
     run: str | None
     agent: str | None
+    turn: str | None
     project: str
     calls: tuple[HookCall, ...] = ()
     summary: str | None = None
@@ -127,6 +131,7 @@ def read_event(host: HookHost, payload: bytes, name: str | None = None) -> HookE
         session=_text(data, fields.session) or "",
         run=_text(data, fields.run),
         agent=_text(data, fields.agent),
+        turn=_text(data, fields.turn),
         project=_text(data, fields.project) or "",
         calls=_calls(host, kind, data),
         summary=_summary(data, fields) if kind == "request" else None,
@@ -187,6 +192,7 @@ def _call(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> HookCal
         interrupted=data.get("is_interrupt") is True or data.get("status") == "cancelled",
         went_well=data.get("status") == "success",
         made=_text(result, fields.made_by) if isinstance(result, dict) else None,
+        unknown=data.get("unknown_tool") is True,
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CONFIG: Final = "{tools: {loopDetection: {enabled: true, warningThreshold: 1, criticalThreshold: 2}}}"
 _CALLS: Final = 3
 _SECONDS: Final = 15.0
-_REFUSALS: Final = frozenset({"deny", "block"})
+_REFUSALS: Final = frozenset({"deny", "block", "refuse"})
 _DECISIONS: Final = ("permissionDecision", "permission", "decision")
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Scope: TypeAlias = Literal["user", "project"]
 
-Form: TypeAlias = Literal["groups", "list", "toml", "yaml"]
+Form: TypeAlias = Literal["groups", "list", "toml", "yaml", "file"]
 """How a settings file has its hooks.
 
 `groups`: JSON, event, list of groups, each with a list of hooks. `list`: JSON, event, list of hooks. `toml`:
-tables `[[hooks]]` that name their event. `yaml`: event, list of hooks.
+tables `[[hooks]]` that name their event. `yaml`: event, list of hooks. `file`: the file is the hook.
 """
 
 SECONDS: Final = 10
@@ -223,6 +223,16 @@ _ROWS: Final = (
         comments=True,
         programs=("hermes",),
         next="Hermes asks once whether the command may run; say yes.",
+    ),
+    Settings(
+        host="opencode",
+        form="file",
+        folder=".config/opencode",
+        file="plugins/loopwarden.js",
+        project=".opencode/plugins/loopwarden.js",
+        comments=True,
+        programs=("opencode",),
+        next="opencode takes it up when it is started again.",
     ),
 )
 
