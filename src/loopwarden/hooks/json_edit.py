@@ -23,9 +23,8 @@ _INDENT: Final = "  "
 def edited(text: str, edits: Iterable[Edit]) -> str:
     """The text with all edits, which must not overlap."""
     pieces, at = [], 0
-    for start, end, new in sorted(
-        edits, key=lambda edit: edit[:2]
-    ):  # of two at one place the first comes first
+    # Of two at one place the first comes first.
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
         pieces += [text[at:start], new]
         at = end
     return "".join([*pieces, text[at:]])
