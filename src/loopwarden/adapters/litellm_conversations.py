@@ -169,9 +169,16 @@ class Conversation(GuardedMessages):
         self._worked = False
         self._open.clear()
 
-    def _aligned(self, turns: list[tuple[str, ...]], length: int) -> tuple[int, bool]:
+    def _is_another(self, parsed: Sequence[Message], *, turns_lost: int) -> bool:
+        """See `GuardedMessages`; `Conversations` told that already."""
+        return False
+
+    def _remember(self, parsed: Sequence[Message]) -> None:
+        """See `GuardedMessages`; not needed here."""
+
+    def _aligned(self, turns: list[tuple[str, ...]], parsed: Sequence[Message]) -> tuple[int, bool]:
         """See `GuardedMessages`; what asked for the summary of a compacted list was no person."""
-        kept, compacted = super()._aligned(turns, length)
+        kept, compacted = super()._aligned(turns, parsed)
         before = self._id_of(self._number - 1)
         ended = self._ended_run is not None and self._ended_run[0] == before
         if compacted and not self._worked and self._number > 1 and not ended:

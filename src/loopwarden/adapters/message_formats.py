@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import with_note
 from loopwarden.transcripts import anthropic_messages, openai_chat
-from loopwarden.transcripts.messages import Call, Message, Result, json_text
+from loopwarden.transcripts.messages import Call, Message, Result, Words, json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from loopwarden.transcripts.messages import Author
 
 _BLOCKS: Final = frozenset({"tool_use", "tool_result", "server_tool_use", "mcp_tool_use", "compaction"})
 """Types of content that only Anthropic's messages have."""
@@ -74,6 +76,31 @@ def content_of(result: object) -> tuple[Any, bool]:
     ):
         return result, False
     return json_text(result), False
+
+
+def words_of(messages: Iterable[Message]) -> list[tuple[Author, str]]:
+    """What a person and the model wrote, in order; prompts of the program are in every conversation."""
+    steps = (step for message in messages for step in message.steps)
+    return [
+        (step.author, text)
+        for step in steps
+        if isinstance(step, Words) and step.author != "system" and (text := step.text.strip())
+    ]
+
+
+def written(contents: Mapping[str, tuple[Any, bool]], *, anthropic: bool) -> list[dict[str, Any]]:
+    """The messages with results: by call id what stands in each, and whether it is a failure."""
+    if not anthropic:
+        return [
+            {"role": "tool", "tool_call_id": call_id, "content": content}
+            for call_id, (content, _) in contents.items()
+        ]
+    blocks = [
+        {"type": "tool_result", "tool_use_id": call_id, "content": content}
+        | ({"is_error": True} if failed else {})
+        for call_id, (content, failed) in contents.items()
+    ]
+    return [{"role": "user", "content": blocks}] if blocks else []
 
 
 def noted(content: Any, note: str | None) -> Any:

@@ -10,16 +10,20 @@
         results = {call.call_id: tools[call.tool](**call.arguments) for call in judged.run}
         messages += judged.answers(results)
 
+One object is one conversation, and so one list; any number of them share one guard. An aborted run leaves the
+newest calls of the list without answers, which `closing` gives, should the conversation go on.
+
 With Anthropic's client append `{"role": "assistant", "content": reply.content}`; the rest is the same.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import time
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import Abilities, with_note
 from loopwarden.adapters.message_formats import (
@@ -30,6 +34,8 @@ from loopwarden.adapters.message_formats import (
     noted,
     parsed_message,
     without_note,
+    words_of,
+    written,
 )
 from loopwarden.errors import LoopAborted
 from loopwarden.transcripts.messages import Message, Result, Summary, Words, json_text
@@ -51,6 +57,48 @@ ABILITIES = Abilities(
     run_ids=False,
     turns=True,
 )
+
+
+_SUMMARY: Final = re.compile(
+    r"\b(?:summary|summari[sz]ed|compacted)\b|continued from a previous conversation|<state_snapshot>",
+    re.IGNORECASE,
+)
+"""How Claude Code, Codex, Gemini CLI, LangChain and the tool runner of Anthropic's client begin a summary."""
+
+_SUMMARY_BEGINS: Final = 500
+"""Characters of a message in which a summary says that it is one."""
+
+_TELLING: Final = 24
+"""Characters from which words that are found again within other words are no chance."""
+
+
+def closing(
+    messages: Sequence[Any], text: str, results: Mapping[str, object] | None = None
+) -> list[dict[str, Any]]:
+    """The messages to append to a list whose newest calls have no answers, as after an abort.
+
+    APIs reject such a list, so that the conversation can't go on from it.
+
+    Args:
+        messages: The whole list, as for `GuardedMessages.judge`.
+        text: What the model reads in place of a result: the message of the verdict.
+        results: What came of those that ran, as for `Judged.answers`; their answer is the result.
+    """
+    parsed = [parsed_message(message) for message in messages]
+    asked = max((place for place, (message, _) in enumerate(parsed) if ids_of(message)), default=None)
+    if asked is None:
+        return []
+    newest, anthropic = parsed[asked]
+    given = {
+        step.call_id for message, _ in parsed[asked:] for step in message.steps if isinstance(step, Result)
+    }
+    ran = results or {}
+    contents = {
+        call_id: content_of(ran[call_id]) if call_id in ran else (text, True)
+        for call_id in ids_of(newest)
+        if call_id not in given
+    }
+    return written(contents, anthropic=anthropic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,32 +133,26 @@ class Judged:
         contents: dict[str, tuple[Any, bool]] = {call: (text, True) for call, text in self.refused.items()}
         for call in self.run:
             content, failed = content_of(results[call.call_id])
-            (told,) = self._read(self._written(call.call_id, content, failed)).steps
+            (message,) = written({call.call_id: (content, failed)}, anthropic=self._anthropic)
+            (told,) = parsed_message(message)[0].steps
             if isinstance(told, Result):
                 failure = content if failed else None
                 self._tell(call.call_id, replace(told, error=failure, result=None if failed else told.result))
             contents[call.call_id] = noted(content, self.notes.get(call.call_id)), failed
-        written = [self._written(call.call_id, *contents[call.call_id]) for call in self.calls]
-        if not self._anthropic:
-            return written
-        return [{"role": "user", "content": [block for each in written for block in each["content"]]}]
-
-    def _written(self, call_id: str, content: Any, failed: bool) -> dict[str, Any]:
-        if not self._anthropic:
-            return {"role": "tool", "tool_call_id": call_id, "content": content}
-        block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
-        return {"role": "user", "content": [block | {"is_error": True} if failed else block]}
-
-    def _read(self, message: dict[str, Any]) -> Message:
-        return parsed_message(message)[0]
+        return written(
+            {call.call_id: contents[call.call_id] for call in self.calls}, anthropic=self._anthropic
+        )
 
 
 class GuardedMessages:
-    """Watches one conversation by its list of messages; one object a conversation, used by one thread.
+    """Watches one conversation by its list of messages.
+
+    One object is one conversation, and is used by one thread at a time; objects are cheap, and share a guard.
 
     A list that is seen for the first time is replayed in, so that a conversation may be taken up again in
     another process. A message of a person after the first begins a new run. A list that lost its beginning
-    was compacted. Calls that the API runs itself are not seen.
+    was compacted; one that has nothing in common with the list before, and no summary of it, begins a new
+    run. Calls that the API runs itself are not seen.
 
     Args:
         verbs: The guard, or a session of it.
@@ -128,6 +170,9 @@ class GuardedMessages:
         self._number = 1
         self._turns: list[tuple[str, ...]] = []
         self._length = 0
+        self._words: frozenset[int] = frozenset()
+        self._question = ""
+        self._last_words: str | None = None
         self._replies = 0
         self._last: Judged | None = None
         self._open: dict[str, tuple[str, str | None]] = {}
@@ -178,13 +223,15 @@ class GuardedMessages:
             LoopAborted: The guard ended the run at a compaction or an outcome.
         """
         asked = [(place, ids) for place, message in enumerate(parsed) if (ids := ids_of(message))]
-        kept, compacted = self._aligned([ids for _, ids in asked], len(parsed))
+        kept, compacted = self._aligned([ids for _, ids in asked], parsed)
+        self._remember(parsed)
         start = asked[kept - 1][0] + 1 if kept else 0
         if kept and start == len(parsed):
-            ids = asked[kept - 1][1]
-            if self._last is not None and tuple(call.call_id for call in self._last.calls) == ids:
+            if self._last is not None and self._last.calls == tuple(calls_of(parsed[-1])):
                 return None
-            self._drop(ids)  # wound back to a reply that was answered once: its calls are made again
+            self._drop(
+                asked[kept - 1][1]
+            )  # wound back to a reply that was answered once: its calls are made again
             start -= 1
         if compacted:
             for message in parsed:  # results that were there before the compaction
@@ -230,25 +277,50 @@ class GuardedMessages:
             _tell=self._ended,
         )
 
-    def _aligned(self, turns: list[tuple[str, ...]], length: int) -> tuple[int, bool]:
+    def _aligned(self, turns: list[tuple[str, ...]], parsed: Sequence[Message]) -> tuple[int, bool]:
         """How many of the list's turns are known, and whether the list was compacted since.
 
         A list that lost turns between its beginning and its end, or at its beginning, was compacted; where
-        only the newest reply is another, it was made again.
+        only the newest reply is another, it was made again. A list of another conversation begins a run.
         """
-        known, shrunken = self._turns, length < self._length
-        self._turns, self._length = turns, length
+        known, shrunken = self._turns, len(parsed) < self._length
+        self._turns, self._length = turns, len(parsed)
         same = (ours == theirs for ours, theirs in zip(known, turns, strict=False))
         head = sum(itertools.takewhile(bool, same))
-        if head == len(known):
-            return head, False
-        for count in range(min(len(known), len(turns)) - head, 0, -1):
+        lost = len(known) - head
+        for count in range(min(lost, len(turns) - head), 0, -1):
             if known[-count:] == turns[head : head + count]:
                 return head + count, True
-        if shrunken and head < len(known) - 1:
+        wound_back = head > 0 and head == len(turns) and bool(ids_of(parsed[-1]))
+        if lost and not head and self._is_another(parsed, turns_lost=lost):
+            self._begin()
+        elif lost > 1 and shrunken and not wound_back:
             return head, True
-        self._drop([call_id for ids in known[head:] for call_id in ids])
+        elif lost:
+            self._drop([call_id for ids in known[head:] for call_id in ids])
         return head, False
+
+    def _remember(self, parsed: Sequence[Message]) -> None:
+        """Keep by what the next list is known, if it has none of the calls."""
+        words = words_of(parsed)
+        self._words = frozenset(hash(text) for _, text in words)
+        ended = bool(parsed) and parsed[-1].by_model and not ids_of(parsed[-1])
+        self._last_words = words[-1][1] if ended and words else None
+        self._question = next((text for by, text in reversed(words) if by == "user"), "")
+
+    def _is_another(self, parsed: Sequence[Message], *, turns_lost: int) -> bool:
+        """Whether a list without any known call is one of another conversation, not of a compacted one."""
+        if any(isinstance(step, Summary) for message in parsed for step in message.steps):
+            return False
+        words = words_of(parsed)
+        if self._last_words is not None:  # it had ended, unless its end was a summary that was asked for
+            return not _holds(words, self._last_words)
+        if _holds(words, self._question) or any(
+            _SUMMARY.search(text, 0, _SUMMARY_BEGINS) for _, text in words
+        ):
+            return False
+        texts = {hash(text) for _, text in words}
+        return self._words.isdisjoint(texts) or (len(texts) == 1 and turns_lost > 1)
 
     def _drop(self, call_ids: Collection[str]) -> None:
         self._verbs.retract(call_ids, run_id=self.run_id)
@@ -317,3 +389,8 @@ class GuardedMessages:
 def _leave(verdict: Verdict) -> None:
     if verdict.action == "abort":
         raise LoopAborted(verdict)
+
+
+def _holds(words: Sequence[tuple[str, str]], text: str) -> bool:
+    """Whether a message of the user quotes a text, and says more."""
+    return len(text) >= _TELLING and any(by == "user" and text in said and text != said for by, said in words)
