@@ -259,7 +259,6 @@ def test_a_list_that_has_nothing_of_the_last_one(
     assert guard.of("retract") == []
 
 
-@pytest.mark.parametrize("rounds", [3, 4])
 def test_a_list_that_says_the_task_again_was_compacted(form: Any, guard: WritingGuard) -> None:
     guarded, task = GuardedMessages(guard), "Find out whether there is anything about a."
     history = [user(task)]
@@ -271,6 +270,7 @@ def test_a_list_that_says_the_task_again_was_compacted(form: Any, guard: Writing
     assert len(guard.of("compacted")) == 1
 
 
+@pytest.mark.parametrize("rounds", [3, 4])
 def test_two_lists_in_turns_do_not_mix(form: Any, rounds: int) -> None:
     """One object is meant for one conversation; what it sees of two is judged as each by itself."""
     guard, alone = WritingGuard(), WritingGuard()
