@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from loopwarden import LoopAborted
 from tests.guards import plain, strict
 
 
@@ -76,3 +77,41 @@ def test_a_thread_has_the_run_if_the_context_is_carried_over(carried: bool) -> N
         thread.start()
         thread.join()
     assert ("called 3 times" in answers[0]) is carried
+
+
+def test_the_first_call_outside_of_a_run_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    warning = "look was called outside of guard.run(): such calls of this process count as one run"
+    first, second = strict(), strict()
+    look, again, other = plain(first, "same"), plain(first, "same"), plain(second, "same")
+    for function in (look, look, again):
+        function()
+    assert [record.message for record in caplog.records] == [warning]
+    other()
+    assert [record.message for record in caplog.records] == [warning] * 2
+
+
+def test_nothing_is_warned_of_inside_of_a_run_or_where_all_is_off(caplog: pytest.LogCaptureFixture) -> None:
+    guard = strict()
+    look = plain(guard, "same")
+    with guard.run():
+        look()
+    plain(strict({"enabled": False}), "same")()
+    assert caplog.records == []
+
+
+def test_an_aborted_run_ends_with_its_block_but_not_outside_of_one() -> None:
+    guard = strict()
+    look = plain(guard, "same")
+
+    def until_aborted() -> None:
+        for _ in range(20):
+            look()
+
+    with guard.run(), pytest.raises(LoopAborted):
+        until_aborted()
+    with guard.run():
+        assert look() == "same"
+    with pytest.raises(LoopAborted):
+        until_aborted()
+    with pytest.raises(LoopAborted):
+        look()

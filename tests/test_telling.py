@@ -127,6 +127,40 @@ def test_in_tests_what_they_raise_is_raised() -> None:
         guard.before("read", {}, call_id="c3")
 
 
+def test_what_is_raised_in_tests_is_raised_once_all_were_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Verdict] = []
+
+    def other(verdict: Verdict, _: Event) -> None:
+        told.append(verdict)
+        raise LookupError("a later one")
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no log")
+
+    guard = LoopGuard(SMALL, on_error="raise", on_verdict=[Broken(), other])
+    for number in range(3):
+        guard.before("read", {}, call_id=f"c{number}")
+    with pytest.raises(ValueError, match="no such pager"):
+        guard.before("read", {}, call_id="c3")
+    assert [verdict.action for verdict in told] == ["warn"]
+
+    guard = LoopGuard(
+        SMALL, on_error="raise", record=Broken(), on_verdict=[lambda verdict, _: told.append(verdict)]
+    )
+    for number in range(4):
+        with pytest.raises(OSError, match="disk full"):
+            guard.before("read", {}, call_id=f"c{number}")
+    assert [verdict.action for verdict in told] == ["warn"] * 2
+
+    monkeypatch.setattr(log, "found", fails)
+    guard = LoopGuard(SMALL, on_error="raise", on_verdict=[lambda verdict, _: told.append(verdict)])
+    for number in range(3):
+        guard.before("read", {}, call_id=f"c{number}")
+    with pytest.raises(RuntimeError, match="no log"):
+        guard.before("read", {}, call_id="c3")
+    assert [verdict.action for verdict in told] == ["warn"] * 3
+
+
 def test_a_log_that_fails_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd:
         def __str__(self) -> str:

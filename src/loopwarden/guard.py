@@ -286,11 +286,11 @@ class LoopGuard(Verbs):
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]: ...
 
     def tool(self, function: Any = None, /, *, name: str | None = None) -> Any:
-        """Guard a plain function, sync or async, that an agent calls as a tool.
+        """Guard a plain function, sync or async, that an agent calls as a tool, inside of `run()`.
 
-        A refused call returns the refusal as text instead of running. A warning is added to a result
-        that is text (after a blank line) or a dict (under `loop_warning`); other results stay as they
-        are, and the warning is only logged. An aborted run raises `LoopAborted`.
+        Outside of it all calls of the process are one run, which one abort ends for good. A refused call
+        returns the refusal as text. A warning goes into text (after a blank line) or a dict (as
+        `loop_warning`); for other results it is only logged. An aborted run raises `LoopAborted`.
 
         Raises:
             TypeError: The function is a generator, or has no name and none is given.

@@ -5,19 +5,25 @@ from __future__ import annotations
 import functools
 import inspect
 import time
+import weakref
 from contextvars import ContextVar
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopwarden.errors import LoopAborted
+from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from loopwarden.core.settings import Settings
     from loopwarden.events import Verdict
 
 current_run: Final[ContextVar[str | None]] = ContextVar("loopwarden_run", default=None)
 """The run that calls of guarded functions belong to."""
+
+_first_calls: Final[weakref.WeakKeyDictionary[Asked, str]] = weakref.WeakKeyDictionary()
+"""By guard the first call of a function of its outside of a run."""
 
 _UNKNOWN: Final = inspect.Signature(
     [
@@ -29,6 +35,10 @@ _UNKNOWN: Final = inspect.Signature(
 
 class Asked(Protocol):
     """Who is asked: a `LoopGuard`."""
+
+    @property
+    def settings(self) -> Settings:
+        """What it acts by."""
 
     def before(self, tool: str, arguments: object, *, call_id: str, run_id: str | None, at: float) -> Verdict:
         """May the call run?"""
@@ -71,6 +81,8 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
     def enter(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str | None, Verdict]:
         call_id = f"call-{token_hex(8)}"  # unlike those of other processes that share the run
         run_id = current_run.get()
+        if run_id is None:
+            _unscoped(guard, tool, call_id)
         arguments = _arguments(by_name, own, args, kwargs)
         verdict = guard.before(tool, arguments, call_id=call_id, run_id=run_id, at=time.time())
         _leave(verdict)
@@ -120,6 +132,16 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
         return _warned(result, verdict)
 
     return synchronous
+
+
+def _unscoped(guard: Asked, tool: str, call_id: str) -> None:
+    """A call outside of a run: a server that forgot to open one should hear of it, once."""
+    first = _first_calls.setdefault(guard, call_id)
+    if first == call_id and guard.settings.enabled is not False:
+        log.logger.warning(
+            "%s was called outside of guard.run(): such calls of this process count as one run",
+            log.one_word(tool),
+        )
 
 
 def _leave(verdict: Verdict) -> None:

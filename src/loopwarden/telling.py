@@ -1,6 +1,7 @@
 """Who is told of what the guard said: the log, the listeners, the run record.
 
-What they raise is logged and never breaks the agent, unless the guard was asked to raise.
+What they raise is logged and never breaks the agent, unless the guard was asked to raise; either way all of
+them are told.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from loopwarden.stores import Store
 
 Listener: TypeAlias = "Callable[[Verdict, Event], None]"
-"""Told of every verdict that found something; what it raises is logged and goes no further."""
+"""Told of every verdict that found something; what it raises is logged, or raised once all were told."""
 
 _LOGGED: Final = 1024
 """Loops that are remembered as logged."""
@@ -102,13 +103,14 @@ class Telling:
         self, session_id: str | None, event: Event, verdict: Verdict, compared: bytes | None
     ) -> None:
         """Tell the observer, if there is one, and then as `found`."""
-        if self.observer is not None:
-            try:
+        try:
+            if self.observer is not None:
                 self.observer.saw(session_id, event, verdict, compared, self._settings)
-            except Exception:  # noqa: BLE001 - see `_fault`
-                self._record_fault()
-        if verdict.detector is not None or type(event) is Compaction:
-            self.found(session_id, event, verdict)
+        except Exception:  # noqa: BLE001 - see `_fault`
+            self._record_fault()
+        finally:
+            if verdict.detector is not None or type(event) is Compaction:
+                self.found(session_id, event, verdict)
 
     def forgotten(self, session_id: str | None, run_id: str | None) -> None:
         """A run is over."""
@@ -130,11 +132,21 @@ class Telling:
                 log.found(verdict, event)
         except Exception:  # noqa: BLE001 - see `_fault`
             self._fault("the log")
+        finally:
+            self._tell(event, verdict)
+
+    def _tell(self, event: Event, verdict: Verdict) -> None:
+        first: Exception | None = None
         for listener in self._listeners:
             try:
                 listener(verdict, event)
-            except Exception:  # noqa: BLE001 - see `_fault`
-                self._fault("a listener")
+            except Exception as error:  # noqa: BLE001 - see `_fault`
+                if self._raises:
+                    first = first or error
+                else:
+                    self._fault("a listener")
+        if first is not None:
+            raise first
 
     def _is_new(self, session_id: str | None, event: Event, verdict: Verdict) -> bool:
         """With `enabled` unset nothing acts, and each loop is logged once (SPEC section 8)."""

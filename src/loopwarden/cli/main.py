@@ -50,6 +50,9 @@ def _faults() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
+    except typer.BadParameter as error:
+        error.message = error.message.removeprefix("Value error, ")  # what pydantic puts before typer's words
+        raise
     except LoopwardenError as error:
         typer.echo(f"loopwarden: {error}", err=True)
         raise typer.Exit(EXIT_FAULT) from error
