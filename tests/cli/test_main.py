@@ -135,6 +135,21 @@ def test_wrong_use_ends_with_two(arguments: list[str]) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option", "choices"),
+    [
+        (["mcp", "--mode", "bogus", "x"], "--mode", "'enforce', 'observe'"),
+        (["replay", "--mode", "bogus", "x"], "--mode", "'enforce', 'observe'"),
+        (["scan", "--fail-on", "bogus"], "--fail-on", "'warning', 'critical'"),
+        (["runs", "export", "--format", "bogus"], "--format", "'jsonl', 'json', 'csv'"),
+    ],
+)
+def test_a_choice_that_is_none(arguments: list[str], option: str, choices: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == f"Error: Invalid value for '{option}': 'bogus' is not one of {choices}."
+
+
 def test_verify(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(situation(3))
