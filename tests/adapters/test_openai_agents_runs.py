@@ -142,6 +142,66 @@ def test_a_call_that_a_person_approves_counts_once(early: bool) -> None:
     assert [told.verdict.action for told in guard.told] == ["allow"] * (9 if early else 6)
 
 
+@pytest.mark.parametrize("message", [None, "Not this one."])
+@pytest.mark.parametrize("early", [False, True])
+def test_a_call_that_a_person_rejects_failed(early: bool, message: str | None) -> None:
+    """The third is warned of, the fifth refused: a model that asks on and on for what it may not do."""
+    config = RunConfig(tracing_disabled=True, tool_execution={"pre_approval_tool_input_guardrails": early})
+    guard = WritingGuard()
+    agent, model = agent_with(
+        function_tool(lambda query: query, name_override="look", needs_approval=True), replies=asking(7)
+    )
+    runner = GuardedRunner(guard)
+    result = runner.run_sync(agent, "go", run_config=config)
+    while result.interruptions:
+        state = result.to_state()
+        state.reject(result.interruptions[0], rejection_message=message)
+        result = runner.run_sync(agent, state, run_config=config)
+    assert result.final_output == "done"
+    answers = shown(model)
+    said = message or answers["c1"][0]
+    warned = next(told.verdict.message for told in guard.of("before") if told.verdict.action == "warn")
+    refused = [told for told in guard.of("before") if told.verdict.action == "block"]
+    assert answers["c1"] == answers["c2"] == [said]
+    assert answers["c4"] == [f"{said}\n\n{warned}"]
+    assert answers["c6"] == [refused[0].verdict.message]
+    assert [told.error for told in guard.of("after")] == [said] * 5
+    assert len({told.run_id for told in guard.told}) == 1
+
+
+def test_a_rejected_call_may_end_the_run() -> None:
+    config = RunConfig(tracing_disabled=True)
+    guard = WritingGuard(CONFIG | {"onCritical": "abort"})
+    tool = function_tool(lambda query: query, name_override="look", needs_approval=True)
+    agent, _ = agent_with(tool, replies=asking(9))
+    runner = GuardedRunner(guard)
+    result = runner.run_sync(agent, "go", run_config=config)
+
+    def rejecting() -> None:
+        nonlocal result
+        while result.interruptions:
+            state = result.to_state()
+            state.reject(result.interruptions[0])
+            result = runner.run_sync(agent, state, run_config=config)
+
+    with pytest.raises(AgentLoopAborted):
+        rejecting()
+    assert len(guard.of("after")) == 5
+
+
+def test_a_handoff_is_no_rejected_call() -> None:
+    guard = WritingGuard()
+    other, _ = agent_with(function_tool(look), replies=asking(1))
+    first = Agent(
+        name="first",
+        model=ScriptedModel([[function_call("transfer_to_agent", {}, call_id="h1")]]),
+        tools=[function_tool(look)],
+        handoffs=[handoff(other, tool_name_override="transfer_to_agent")],
+    )
+    assert run(guard, first).final_output == "done"
+    assert [told.call_id for told in guard.of("before")] == ["c1"]
+
+
 def test_sessions_and_groups_are_sessions_of_the_guard() -> None:
     guard = WritingGuard()
     options: list[dict[str, Any]] = [

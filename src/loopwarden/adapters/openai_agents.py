@@ -172,7 +172,8 @@ class _Hooks(RunHooks[Any]):
         await self._given.on_llm_start(*args, **named)
 
     async def on_llm_end(self, context: Any, agent: Agent[Any], response: ModelResponse) -> None:
-        self._run.answered(response.output)
+        tools = {tool.name for tool in agent.tools if isinstance(tool, FunctionTool)}
+        self._run.answered(response.output, tools)
         await self._given.on_llm_end(context, agent, response)
 
     async def on_agent_start(self, *args: Any, **named: Any) -> None:

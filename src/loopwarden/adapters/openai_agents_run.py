@@ -13,7 +13,7 @@ from loopwarden.errors import LoopAborted
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from loopwarden.events import Verdict
     from loopwarden.guard import Verbs
@@ -45,6 +45,8 @@ class Run:
         self._sent: tuple[object, int] = None, 0
         self._compactions: frozenset[str] | None = None
         self._arguments: dict[str, Any] = {}
+        self._unasked: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         self._inner: dict[str, Run] = {}
         self._open: dict[str, Verdict] = {}
         self._errors: dict[str, BaseException] = {}
@@ -54,6 +56,7 @@ class Run:
 
     def before(self, tool: str, arguments: Any, call_id: str) -> Verdict:
         """The model asks for a tool."""
+        self._unasked.pop(call_id, None)
         turn_id = f"turn-{self._turn}" if self._turn else None
         verdict = self.verbs.before(
             tool, _parsed(arguments), call_id=call_id, run_id=self.run_id, turn_id=turn_id
@@ -114,6 +117,10 @@ class Run:
         """The model is about to be asked: was the history compacted? Gives the items with the notes."""
         if self._ended is not None:
             leave(self._ended)
+        for item in items if self._unasked or self._open else ():
+            call_id = field(item, "call_id")
+            if field(item, "type") == "function_call_output" and isinstance(call_id, str):
+                self._rejected(call_id, field(item, "output"))
         self._turn += 1
         self._missed.clear()
         marks = _compactions(items)
@@ -124,12 +131,34 @@ class Run:
         self._compactions = marks
         if news or shrunk:
             leave(self.verbs.compacted(run_id=self.run_id))
-        return [self._noted(item) for item in items] if self._notes and self.whole else items
+        changed = (self._notes and self.whole) or self._refused
+        return [self._noted(item) for item in items] if changed else items
 
-    def answered(self, output: Iterable[Any]) -> None:
-        """The model replied."""
+    def _rejected(self, call_id: str, output: object) -> None:
+        """A result that no tool gave: a person or a guardrail of the program rejected the call."""
+        tool = self._unasked.get(call_id)
+        if tool is not None:
+            verdict = self.before(tool, self._arguments.get(call_id), call_id)
+            leave(verdict)
+            if verdict.action == "block":
+                self._refused[call_id] = verdict.message or "refused"
+        asked = self._open.pop(call_id, None)
+        if asked is None:
+            return
+        note = _note(asked)
+        if note is not None:
+            self._notes[call_id] = note
+        leave(self.verbs.after(call_id, error=str(output), run_id=self.run_id))
+
+    def answered(self, output: Iterable[Any], tools: Collection[str]) -> None:
+        """The model replied; `tools` are the names of the function tools it has."""
         output = list(output)
         self._arguments = {}
+        self._unasked = {
+            str(field(item, "call_id")): field(item, "name")
+            for item in output
+            if field(item, "type") == "function_call" and field(item, "name") in tools
+        }
         for item in output:
             call_id = field(item, "call_id")
             if isinstance(call_id, str):
@@ -153,8 +182,13 @@ class Run:
         return self._inner.setdefault(call_id, Run(self.verbs, self._known))
 
     def _noted(self, item: Any) -> Any:
-        note = self._notes.get(field(item, "call_id") or "")
-        if note is None or field(item, "type") != "function_call_output" or for_program(item):
+        call_id = field(item, "call_id") or ""
+        note, refusal = self._notes.get(call_id), self._refused.get(call_id)
+        if field(item, "type") != "function_call_output":
+            return item
+        if refusal is not None:
+            return item | {"output": refusal}
+        if note is None or not self.whole or for_program(item):
             return item
         output = item["output"]
         if isinstance(output, str):
