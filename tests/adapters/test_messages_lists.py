@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from loopwarden import LoopAborted
 from loopwarden.adapters.messages import GuardedMessages, closing
@@ -72,24 +74,39 @@ def test_a_list_that_says_the_task_again_was_compacted(form: Any, guard: Writing
     assert len(guard.of("compacted")) == 1
 
 
-@pytest.mark.parametrize("rounds", [3, 4])
-def test_two_lists_in_turns_do_not_mix(form: Any, rounds: int) -> None:
-    """One object is meant for one conversation; what it sees of two is judged as each by itself."""
-    guard, alone = WritingGuard(), WritingGuard()
-    guarded = GuardedMessages(guard)
-    lists = {name: [SYSTEM, user(f"question {name}")] for name in "ab"}
-    for number in range(rounds):
-        for name, each in lists.items():
-            each.append(form.reply([Ask(tool="look", call_id=f"{name}{number}")]))
-            judged = guarded.judge(each)
-            each.extend(judged.answers({call.call_id: "nothing about a" for call in judged.run}))
-    own = GuardedMessages(alone)
-    history = [SYSTEM, user("question a")]
-    for number in range(rounds):
-        history.append(form.reply([Ask(tool="look", call_id=f"a{number}")]))
-        judged = own.judge(history)
-        history += judged.answers({call.call_id: "nothing about a" for call in judged.run})
-    assert form.shown(lists["a"]) == form.shown(history)
+MANY = st.lists(st.sampled_from("ab"), min_size=1, max_size=30)
+
+
+def grown(form: Any, guarded: GuardedMessages, history: list[Any], name: str) -> bool:
+    """One more reply of a conversation with what came of it; whether the run was ended."""
+    history.append(form.reply([Ask(tool="look", call_id=f"{name}{len(history)}")]))
+    try:
+        judged = guarded.judge(history)
+    except LoopAborted:
+        return True
+    history += judged.answers({call.call_id: "nothing about a" for call in judged.run})
+    return False
+
+
+@given(turns=MANY)
+@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_lists_in_any_order_are_judged_as_each_by_itself(kind: str, turns: list[str]) -> None:
+    """One object is meant for one conversation; where it gets several, they do not mix."""
+    form, guard = FORMATS[kind], WritingGuard()
+    shared = GuardedMessages(guard)
+    mixed = {name: [SYSTEM, user(f"question {name}")] for name in "ab"}
+    alone = {name: [SYSTEM, user(f"question {name}")] for name in "ab"}
+    own = {name: GuardedMessages(WritingGuard()) for name in "ab"}
+    ended: set[str] = set()
+    for name in turns:
+        if name not in ended and grown(form, shared, mixed[name], name):
+            ended.add(name)
+    still = set(ended)
+    for name in turns:
+        if len(alone[name]) < len(mixed[name]) and grown(form, own[name], alone[name], name):
+            still.discard(name)
+    assert (mixed, still) == (alone, set())
     assert guard.of("compacted") == []
 
 
