@@ -119,6 +119,31 @@ def test_runs_and_sessions_are_those_of_the_host() -> None:
     assert {told.session_id for told in guard.told} == {"s1"}
 
 
+def test_a_context_goes_on_after_an_abort_once_its_open_calls_are_gone() -> None:
+    guard = WritingGuard(CONFIG | {"onCritical": "abort"})
+    shown: list[list[ChatMessage]] = []
+    model = Scripted([*asking(6), []])
+    said = model.say
+
+    def say(messages: Any, **options: Any) -> ChatMessage:
+        shown.append(list(messages))
+        return said(messages, **options)
+
+    agent = agent_of(model, [look], guard)
+    agent.llm = MockFunctionCallingLLM(response_generator=say)
+
+    async def two_runs() -> str:
+        ctx = Context(agent)
+        with pytest.raises(LoopAborted):
+            await agent.run("go", ctx=ctx)
+        await ctx.store.set("scratchpad", [])
+        return str(await agent.run("and now?", ctx=ctx))
+
+    assert asyncio.run(two_runs()) == "done"
+    blocks = [block for message in shown[-1] for block in message.blocks]
+    assert not any(isinstance(block, ToolCallBlock) for block in blocks)
+
+
 def test_runs_at_the_same_time_are_told_apart() -> None:
     guard = WritingGuard()
     agents = [agent_of(Scripted(asking(4)), [look], guard) for _ in range(3)]
