@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,10 @@ except ImportError as error:
 from loopwarden.adapters.langgraph_state import (
     answers,
     extent_of,
+    invocation_of,
+    is_asked_once,
     is_shrunken,
+    is_taken_up,
     mark_of,
     messages_of,
     noted,
@@ -70,12 +74,16 @@ RUN_KEY: Final = "loopwarden_run"
 """Where the agent's state names its run, if the middleware put it there."""
 
 _MAX_KEYS: Final = 20_000
-"""Names of runs that are kept: at most two a run."""
+"""Names of runs that are kept: at most three a run."""
 
 _numbers = itertools.count(1)
 
-Key: TypeAlias = "str | tuple[str | None, str, str | None]"
-"""Names a run: as the state does, else thread, place in the graph, and its id or that of a message."""
+Key: TypeAlias = "str | tuple[str | None, str, object]"
+"""Names a run: as the state does, else thread, place in the graph, and one more.
+
+That is the run's id or that of a message. For messages without ids it is the object that stands for the
+invocation, and `None` for the newest of those in the thread.
+"""
 
 
 class GraphLoopAborted(GraphBubbleUp, LoopAborted):
@@ -84,15 +92,27 @@ class GraphLoopAborted(GraphBubbleUp, LoopAborted):
 
 @dataclass(slots=True)
 class _Run:
-    """What is kept of a run; nothing of arguments or results."""
+    """What is kept of a run; nothing of arguments or results.
+
+    Attributes:
+        name: Its id for the guard.
+        mark: What `mark_of` said last.
+        extent: What `extent_of` said last.
+        turn: The reply whose calls run now.
+        person: Id of the person's message that the run answers; `None`: it has none.
+        newest: The key of its newest reply.
+        verdicts: What was said of the calls of this reply.
+        ended: What came of them, as hashes.
+    """
 
     name: str | None
     mark: Mark
     extent: Extent
     turn: str | None = None
+    person: str | None = None
     newest: Key | None = None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
-    ended: set[str] = field(default_factory=set)
+    ended: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +122,17 @@ class _Call:
     verbs: Verbs
     run: _Run
     call_id: str
+    turn: str | None
     verdict: Verdict
-    again: bool
 
 
 class GuardedToolCalls:
     """Asks the guard before a tool runs and tells it what came of it.
 
     The thread is the session. A run is what `with guard.run()` says, else the `run_id` of the configuration;
-    without either, runs are told apart by the person's newest message. A call that is run again after an
-    interrupt counts once. A new summary in the messages, or a history that became shorter, is a compaction.
+    without either, runs are told apart by the person's newest message, and by the invocation where messages
+    have no ids. A call that the graph runs again, after an interrupt or a failure, counts once, with its last
+    outcome. A new summary in the messages, or a history that became shorter, is a compaction.
 
     Args:
         guard: The guard.
@@ -136,7 +157,7 @@ class GuardedToolCalls:
         except GraphBubbleUp:  # an interrupt: the call is open until it is taken up again
             raise
         except Exception as error:
-            self._ended(call, error=error)
+            self._ended(call, request, error=error)
             raise
         except BaseException:  # cancelled: as if it had not been asked for
             self._dropped(call)
@@ -159,7 +180,7 @@ class GuardedToolCalls:
         except GraphBubbleUp:  # an interrupt: the call is open until it is taken up again
             raise
         except Exception as error:
-            self._ended(call, error=error)
+            self._ended(call, request, error=error)
             raise
         except BaseException:  # cancelled: as if it had not been asked for
             self._dropped(call)
@@ -190,37 +211,40 @@ class GuardedToolCalls:
     def _asked(self, request: ToolCallRequest) -> _Call:
         asked = request.tool_call
         call_id = asked["id"] or f"call-{next(_numbers)}"
-        turn = turn_of(messages_of(request.state), call_id)
+        messages = messages_of(request.state, call_id)
+        info = getattr(request.runtime, "execution_info", None)
+        turn = turn_of(messages, call_id) or getattr(info, "checkpoint_id", None)
         with self._lock:
-            verbs, run = self._seen(request.state, request.runtime)
+            verbs, run = self._seen(request.state, request.runtime, call_id)
             if turn is None or run.turn != turn:
                 run.turn = turn
                 run.verdicts.clear()
                 run.ended.clear()
             verdict = run.verdicts.get(call_id)
-            again = verdict is not None
             if verdict is None:
-                verdict = verbs.before(
-                    asked["name"],
-                    asked["args"],
-                    call_id=call_id,
-                    run_id=run.name,
-                    turn_id=turn,
-                    at=time.monotonic(),
-                )
+                if is_taken_up(request.runtime) and is_asked_once(messages, call_id):  # told elsewhere, maybe
+                    verbs.retract([call_id], run_id=run.name)
+                verdict = self._told(verbs, run, request, call_id, turn)
                 run.verdicts[call_id] = verdict
-            again = again and call_id in run.ended
         _leave(verdict)
-        return _Call(verbs=verbs, run=run, call_id=call_id, verdict=verdict, again=again)
+        return _Call(verbs=verbs, run=run, call_id=call_id, turn=turn, verdict=verdict)
 
-    def _seen(self, state: Any, runtime: Any) -> tuple[Verbs, _Run]:
+    def _told(
+        self, verbs: Verbs, run: _Run, request: ToolCallRequest, call_id: str, turn: str | None
+    ) -> Verdict:
+        asked = request.tool_call
+        return verbs.before(
+            asked["name"], asked["args"], call_id=call_id, run_id=run.name, turn_id=turn, at=time.monotonic()
+        )
+
+    def _seen(self, state: Any, runtime: Any, call_id: str | None = None) -> tuple[Verbs, _Run]:
         """The run and who is told of it; a compaction since it was seen last is told."""
         info = getattr(runtime, "execution_info", None)
         thread = getattr(info, "thread_id", None)
         verbs: Verbs = self._guard.session(thread) if thread is not None else self._guard
-        messages = messages_of(state)
+        messages = messages_of(state, call_id)
         mark = mark_of(state, messages)
-        run, compacted = self._found(state, info, thread, messages, mark)
+        run, compacted = self._found(state, runtime, thread, messages, mark)
         compacted = compacted or mark != run.mark or is_shrunken(run.extent, messages)
         run.mark, run.extent = mark, extent_of(messages)
         if compacted:
@@ -228,23 +252,31 @@ class GuardedToolCalls:
         return verbs, run
 
     def _found(
-        self, state: Any, info: Any, thread: str | None, messages: list[Any], mark: Mark
+        self, state: Any, runtime: Any, thread: str | None, messages: list[Any], mark: Mark
     ) -> tuple[_Run, bool]:
         """The run, and whether it goes on although the message that it began with is gone."""
         named: str | None = state.get(RUN_KEY) if isinstance(state, Mapping) else None
         if named is not None:
             return self._runs.get(named) or self._keep(named, _Run(named, mark, extent_of(messages))), False
+        info = getattr(runtime, "execution_info", None)
         place = (getattr(info, "checkpoint_ns", None) or "").rpartition("|")[0]
         given = current_run.get() or getattr(info, "run_id", None)
-        ids = [given] if given is not None else own_ids(messages)
-        keys: list[Key] = [(thread, place, own) for own in ids]
+        replies, person = ([], given) if given is not None else own_ids(messages)
+        keys: list[Key] = [(thread, place, own) for own in (*replies, person) if own is not None]
         run = next((self._runs[key] for key in keys if key in self._runs), None)
-        gone = run is not None and keys[-1] not in self._runs
+        if person is None:
+            newest: Key = (thread, place, None)
+            keys += [(thread, place, invocation_of(runtime)), newest][: 1 if thread is None else 2]
+            run = run or self._runs.get(keys[len(replies)])
+            if run is None and is_taken_up(runtime):
+                run = self._runs.get(newest)
         if run is None:
-            name = f"{place}/{ids[-1]}" if place else ids[-1]
-            run = _Run(name, mark, extent_of(messages))
-        self._keep(keys[-1], run)
-        if keys[0] not in (keys[-1], run.newest):
+            name = person or (replies[-1] if replies else uuid.uuid4().hex)
+            run = _Run(f"{place}/{name}" if place else name, mark, extent_of(messages), person=person)
+        gone, run.person = run.person != person, person
+        for key in keys[len(replies) :]:
+            self._keep(key, run)
+        if replies and keys[0] != run.newest:
             if run.newest is not None:
                 self._runs.pop(run.newest, None)
             run.newest = keys[0]
@@ -262,31 +294,38 @@ class GuardedToolCalls:
         """The result for the model, after the guard was told of it."""
         answer = next(answers(result, call.call_id), None)
         if answer is None:
-            self._ended(call, result=getattr(result, "update", None))
+            self._ended(call, request, result=getattr(result, "update", None))
             return result
         if answer.status == "error":
             missing = request.tool_call["name"] if request.tool is None else None
-            self._ended(call, error=answer.text, unknown_tool=missing)
+            self._ended(call, request, error=answer.text, unknown_tool=missing)
         else:
-            self._ended(call, result=plain(answer.content))
+            self._ended(call, request, result=plain(answer.content), said=answer.text)
         verdict = call.verdict
         if verdict.action != "warn" or not verdict.announce or verdict.message is None:
             return result
         content = noted(answer.content, verdict.message)
         return replaced(result, answer, answer.model_copy(update={"content": content}))
 
-    def _ended(self, call: _Call, **outcome: Any) -> None:
-        if call.again:
-            return
+    def _ended(self, call: _Call, request: ToolCallRequest, *, said: str = "", **outcome: Any) -> None:
+        """Tell what came of a call; where the graph ran it again, in the place of what was told before."""
+        verbs, run, call_id = call.verbs, call.run, call.call_id
+        new = hash(("error" in outcome, said))
         with self._lock:
-            if call.run.verdicts.get(call.call_id) is call.verdict:
-                call.run.ended.add(call.call_id)
-        _leave(call.verbs.after(call.call_id, run_id=call.run.name, at=time.monotonic(), **outcome))
+            known = run.ended.get(call_id)
+            if known == new:
+                return
+            if run.verdicts.get(call_id) is call.verdict:
+                run.ended[call_id] = new
+            if known is not None:
+                verbs.retract([call_id], run_id=run.name)
+                self._told(verbs, run, request, call_id, call.turn)
+        _leave(verbs.after(call_id, run_id=run.name, at=time.monotonic(), **outcome))
 
     def _dropped(self, call: _Call) -> None:
-        if call.again:
-            return
         with self._lock:
+            if call.call_id in call.run.ended:  # it was run before, and that counts
+                return
             if call.run.verdicts.get(call.call_id) is call.verdict:
                 del call.run.verdicts[call.call_id]
         call.verbs.retract([call.call_id], run_id=call.run.name)

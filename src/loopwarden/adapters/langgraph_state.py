@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -10,7 +11,7 @@ from loopwarden.adapters import with_note
 from loopwarden.errors import MissingExtraError
 
 try:
-    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
     from langgraph.types import Command
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
@@ -24,6 +25,9 @@ Mark: TypeAlias = tuple[object, object]
 Extent: TypeAlias = tuple[int, object, object]
 """How long a history is, and the ids of its first and last message."""
 
+_RESUMING: Final = "__pregel_resuming"
+"""LangGraph's key in the configuration of a step that is taken up again (its `_internal/_constants.py`)."""
+
 SUMMARY: Final = "summarization"
 """What LangChain's summariser writes into `lc_source` of the message with its summary."""
 
@@ -31,13 +35,53 @@ DEPTH: Final = 4
 """Levels below a result at which its message may stand: list, command, update, list of messages."""
 
 
-def messages_of(state: Any) -> list[Any]:
-    """The history: the state is a list of messages, a mapping or a model that has one."""
-    if isinstance(state, Mapping):
-        state = state.get("messages")
-    elif not isinstance(state, list):
-        state = getattr(state, "messages", None)
-    return state if isinstance(state, list) else []
+def messages_of(state: Any, call_id: str | None = None) -> list[Any]:
+    """The history: the state is a list of messages, a mapping or a model that has one under any name.
+
+    Args:
+        state: The state.
+        call_id: A call that the history asks for; `None` takes `messages`, else the first there is.
+    """
+    if isinstance(state, list):
+        return state if _is_history(state) else []
+    values = state if isinstance(state, Mapping) else getattr(state, "__dict__", {})
+    found = [value for value in (values.get("messages"), *values.values()) if _is_history(value)]
+    if len(found) > 1 and call_id is not None:
+        found.sort(key=lambda history: not _asks(history, call_id))
+    return found[0] if found else []
+
+
+def _is_history(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[-1], BaseMessage)
+
+
+def _asks(history: list[Any], call_id: str) -> bool:
+    return any(_asks_for(message, call_id) for message in reversed(history))
+
+
+def _asks_for(message: Any, call_id: str) -> bool:
+    return isinstance(message, AIMessage) and any(call.get("id") == call_id for call in message.tool_calls)
+
+
+def invocation_of(runtime: Any) -> object:
+    """What stands for this invocation of the graph: its stream writer, which each has for itself.
+
+    A `RunControl` may be one for many invocations, and ids of runs and tasks are new in each step. Outside
+    a graph every call stands for itself.
+    """
+    writer = getattr(runtime, "stream_writer", None)
+    if writer is None or getattr(runtime, "execution_info", None) is None:
+        return object()
+    return weakref.ref(writer)
+
+
+def is_taken_up(runtime: Any) -> bool:
+    """Whether this is the first step of an invocation that goes on from a checkpoint, and not from new input.
+
+    LangGraph runs again what ran in such a step.
+    """
+    config = getattr(runtime, "config", None) or {}
+    return config.get("configurable", {}).get(_RESUMING) is True
 
 
 def mark_of(state: Any, messages: list[Any]) -> Mark:
@@ -66,24 +110,29 @@ def is_shrunken(before: Extent, messages: list[Any]) -> bool:
     return extent_of(messages)[1] != first or any(getattr(each, "id", None) == last for each in messages)
 
 
-def own_ids(messages: list[Any]) -> list[str | None]:
-    """Ids of the messages of this run: the newest replies first, then the message of the person before."""
-    ids: list[str | None] = []
+def own_ids(messages: list[Any]) -> tuple[list[str], str | None]:
+    """Ids of the replies of this run, the newest first, and of the message of the person before them."""
+    replies: list[str] = []
     for message in reversed(messages):
         if isinstance(message, HumanMessage) and "lc_source" not in message.additional_kwargs:
-            return [*ids, message.id]
+            return replies, message.id
         if isinstance(message, AIMessage) and message.id is not None:
-            ids.append(message.id)
-    return [*ids, None]
+            replies.append(message.id)
+    return replies, None
 
 
 def turn_of(messages: list[Any], call_id: str) -> str | None:
     """Id of the newest reply that asks for the call."""
     for message in reversed(messages):
-        if isinstance(message, AIMessage) and any(call.get("id") == call_id for call in message.tool_calls):
+        if _asks_for(message, call_id):
             found: str | None = message.id
             return found
     return None
+
+
+def is_asked_once(messages: list[Any], call_id: str) -> bool:
+    """Whether the id names one call in this history; some models count their calls in each reply."""
+    return sum(_asks_for(message, call_id) for message in messages) <= 1
 
 
 def answers(value: Any, call_id: str, depth: int = DEPTH) -> Iterator[ToolMessage]:
