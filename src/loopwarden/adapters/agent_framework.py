@@ -141,6 +141,7 @@ class _Run:
         self.waiting: list[str | None] = []
         self.notes: dict[str, str] = {}
         self.asked: dict[str, Content] = {}  # calls of the newest reply that were not seen yet
+        self.failed: dict[str, tuple[object, Verdict]] = {}  # those that failed: each with its context
         self.over = False
 
     def before(self, tool: str, arguments: object, call_id: str) -> Verdict:
@@ -151,6 +152,11 @@ class _Run:
 
     def after(self, call_id: str, **outcome: Any) -> Verdict:
         return self.verbs.after(call_id, run_id=self.run_id, **outcome)
+
+    def failed_before(self, context: FunctionInvocationContext, call_id: str) -> Verdict | None:
+        """What was said of this very call, if it was told to have failed; ids may name several calls."""
+        tried, verdict = self.failed.get(call_id, (None, None))
+        return verdict if tried is context else None
 
     def leave(self, verdict: Verdict, cause: Exception | None = None) -> None:
         if verdict.action == "abort":
@@ -183,7 +189,10 @@ class _Calls(FunctionMiddleware):
     ) -> None:
         run = self._run
         call_id: str = context.metadata["call_id"]
-        verdict = run.before(context.function.name, dict(context.arguments), call_id)
+        verdict = run.failed_before(context, call_id)
+        again = verdict is not None  # a middleware of the client stands outside
+        if verdict is None:
+            verdict = self._before(context, call_id)
         if verdict.action == "block":
             context.result = verdict.message or "refused"
             return
@@ -195,17 +204,27 @@ class _Calls(FunctionMiddleware):
         except (MiddlewareFailure, UserInputRequiredException):  # the run ends, or someone is asked first
             raise
         except Exception as error:
-            run.leave(run.after(call_id, error=error), error)
+            if not again:
+                run.failed[call_id] = context, verdict
+                run.leave(run.after(call_id, error=error), error)
             note = _note(verdict)
             if note is not None:
                 run.notes[call_id] = note
             raise
         self._ended(context, call_id, verdict)
 
+    def _before(self, context: FunctionInvocationContext, call_id: str) -> Verdict:
+        return self._run.before(context.function.name, dict(context.arguments), call_id)
+
     def _ended(self, context: FunctionInvocationContext, call_id: str, verdict: Verdict) -> None:
         result = context.result
         if isinstance(result, Content) and result.type == "function_approval_request":
             return  # someone is asked first; the call stays open
+        if self._run.failed_before(context, call_id) is not None:  # what came of it last is what counts
+            self._run.verbs.retract([call_id], run_id=self._run.run_id)
+            self._before(context, call_id)
+            del self._run.failed[call_id]
+            self._run.notes.pop(call_id, None)
         self._run.leave(self._run.after(call_id, result=_plain(result)))
         note = _note(verdict)
         if note is not None:
@@ -226,6 +245,7 @@ class _Requests(ChatMiddleware):
                 self._answered(content, known)
             run.notes.clear()
             run.asked.clear()
+            run.failed.clear()
         run.turn = uuid.uuid4().hex
         if context.stream:
             context.stream_result_hooks.append(run.replied)
