@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command, RetryPolicy, Send
 from pydantic import BaseModel
 
@@ -255,6 +255,39 @@ def test_a_graph_inside_of_a_node_is_a_run_each_time(guard: WritingGuard, state:
     assert len({told.run_id for told in guard.told}) == 3
 
 
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_a_node_written_by_hand_that_uses_a_tool_node(guard: WritingGuard, way: str) -> None:
+    guarded = GuardedToolCalls(guard)
+    tools = ToolNode(
+        [tool(look)], wrap_tool_call=guarded.wrap_tool_call, awrap_tool_call=guarded.awrap_tool_call
+    )
+
+    def model(state: Bare) -> dict[str, Any]:
+        return {"messages": [good_or_bad(str(state["messages"][0].content), len(state["messages"]) // 2)]}
+
+    def node(state: Bare) -> Any:
+        return tools.invoke(state)
+
+    async def anode(state: Bare) -> Any:
+        return await tools.ainvoke(state)
+
+    built = StateGraph(Bare)
+    built.add_node("model", model)
+    built.add_node("tools", node if way == "sync" else anode)
+    built.add_edge(START, "model")
+    built.add_conditional_edges("model", tools_condition)
+    built.add_edge("tools", "model")
+    agent: Any = built.compile()
+    agent.key = "messages"
+    for asked in ("good", "bad", "good", "good"):
+        if asked == "good":
+            assert invoked(agent, question(agent, asked), way=way) == "done"
+        else:
+            with pytest.raises(LoopAborted):
+                invoked(agent, question(agent, asked), way=way)
+    assert len({told.run_id for told in guard.told}) == 4
+
+
 def test_one_control_for_many_invocations(guard: WritingGuard) -> None:
     """A server may drain all its runs by one object."""
     control = pytest.importorskip("langgraph.runtime").RunControl()
@@ -263,6 +296,35 @@ def test_one_control_for_many_invocations(guard: WritingGuard) -> None:
         agent.invoke(question(agent, "bad"), {"recursion_limit": 200}, control=control)
     assert agent.invoke(question(agent, "good"), control=control)["messages"][-1].content == "done"
     assert len({told.run_id for told in guard.told}) == 2
+
+
+def test_questions_that_are_no_messages(guard: WritingGuard) -> None:
+    """The replies to earlier questions stand in the thread, with nothing between them."""
+
+    class Asked(MessagesState):
+        question: str
+
+    def model(state: Asked) -> dict[str, Any]:
+        answered = [at for at, message in enumerate(state["messages"]) if message.content == "done"]
+        new = state["messages"][answered[-1] + 1 :] if answered else state["messages"]
+        limit = 99 if state["question"] == "bad" else 2
+        return {"messages": [ask("a", len(new) // 2, limit, call_id=f"c{len(state['messages'])}")]}
+
+    guarded = GuardedToolCalls(guard)
+    built = StateGraph(Asked)
+    built.add_node("model", model)
+    built.add_node("tools", ToolNode([tool(look)], wrap_tool_call=guarded.wrap_tool_call))
+    built.add_edge(START, "model")
+    built.add_conditional_edges("model", tools_condition)
+    built.add_edge("tools", "model")
+    agent = built.compile(checkpointer=InMemorySaver())
+    for _ in range(4):
+        agent.invoke({"question": "good"}, THREAD)  # type: ignore[call-overload]  # a part of the state
+    assert {told.verdict.action for told in guard.told} == {"allow"}
+    assert len({told.run_id for told in guard.told}) == 4
+    with pytest.raises(LoopAborted):
+        agent.invoke({"question": "bad"}, THREAD | {"recursion_limit": 200})  # type: ignore[call-overload]  # as above
+    assert len({told.run_id for told in guard.told}) == 5
 
 
 @pytest.mark.parametrize("state", [Bare, MessagesState])

@@ -43,7 +43,7 @@ from loopwarden.adapters.langgraph_state import (
     mark_of,
     messages_of,
     noted,
-    own_ids,
+    own_messages,
     plain,
     replaced,
     turn_of,
@@ -261,17 +261,20 @@ class GuardedToolCalls:
         info = getattr(runtime, "execution_info", None)
         place = (getattr(info, "checkpoint_ns", None) or "").rpartition("|")[0]
         given = current_run.get() or getattr(info, "run_id", None)
-        replies, person = ([], given) if given is not None else own_ids(messages)
+        replies, asked = ([], None) if given is not None else own_messages(messages)
+        person = given or getattr(asked, "id", None)
         keys: list[Key] = [(thread, place, own) for own in (*replies, person) if own is not None]
         run = next((self._runs[key] for key in keys if key in self._runs), None)
         if person is None:
             newest: Key = (thread, place, None)
             keys += [(thread, place, invocation_of(runtime)), newest][: 1 if thread is None else 2]
+            if asked is None and run is not None and run.person is None:
+                run = None  # these may be replies to another invocation
             run = run or self._runs.get(keys[len(replies)])
             if run is None and is_taken_up(runtime):
                 run = self._runs.get(newest)
         if run is None:
-            name = person or (replies[-1] if replies else uuid.uuid4().hex)
+            name = person or (replies[-1] if replies and asked is not None else uuid.uuid4().hex)
             run = _Run(f"{place}/{name}" if place else name, mark, extent_of(messages), person=person)
         gone, run.person = run.person != person, person
         for key in keys[len(replies) :]:

@@ -110,12 +110,12 @@ def is_shrunken(before: Extent, messages: list[Any]) -> bool:
     return extent_of(messages)[1] != first or any(getattr(each, "id", None) == last for each in messages)
 
 
-def own_ids(messages: list[Any]) -> tuple[list[str], str | None]:
-    """Ids of the replies of this run, the newest first, and of the message of the person before them."""
+def own_messages(messages: list[Any]) -> tuple[list[str], Any]:
+    """Ids of the replies of this run, the newest first, and the message of the person before them, if any."""
     replies: list[str] = []
     for message in reversed(messages):
         if isinstance(message, HumanMessage) and "lc_source" not in message.additional_kwargs:
-            return replies, message.id
+            return replies, message
         if isinstance(message, AIMessage) and message.id is not None:
             replies.append(message.id)
     return replies, None
