@@ -166,49 +166,6 @@ def test_a_middleware_that_tries_again_counts_once() -> None:
     assert [told.verb for told in guard.told] == ["before", "after"] * 2
 
 
-class ThreeTries(FunctionMiddleware):
-    """In the client's middleware it stands outside of the guard, which sees each try."""
-
-    async def process(self, context: Any, call_next: Any) -> None:
-        for _ in range(2):
-            try:
-                return await call_next()
-            except ValueError:
-                pass
-        return await call_next()
-
-
-@pytest.mark.parametrize("failures", [1, 2])
-def test_a_middleware_of_the_client_that_tries_again_counts_once(failures: int) -> None:
-    tries: list[str] = []
-
-    def shaky(query: str) -> str:
-        tries.append(query)
-        if len(tries) % (failures + 1):
-            raise ValueError
-        return "there"
-
-    guard = WritingGuard()
-    scripted = Scripted(asking(4), middleware=[ThreeTries()])
-    asyncio.run(agent_with(guard, scripted, look(shaky)).run("go"))
-    assert len(tries) == 4 * (failures + 1)
-    assert [told.verb for told in guard.told] == ["before", "after", "retract", "before", "after"] * 4
-    assert [told.result for told in guard.of("after")] == [None, "there"] * 4
-    (warning,) = [told.verdict.message for told in guard.of("before") if told.verdict.announce]
-    assert str(scripted.ran.answers["c4"]).count(warning or "-") == 1
-
-
-def test_a_middleware_of_the_client_that_tries_in_vain_is_one_failure() -> None:
-    def fails(query: str) -> str:
-        raise ValueError
-
-    guard = WritingGuard()
-    scripted = Scripted(asking(6), middleware=[ThreeTries()])
-    asyncio.run(agent_with(guard, scripted, look(fails)).run("go"))
-    assert [told.verb for told in guard.told] == [*["before", "after"] * 5, "before"]
-    assert guard.told[-1].verdict.action == "block"
-
-
 def test_what_another_middleware_ends_the_loop_with_is_the_result() -> None:
     class Ends(FunctionMiddleware):
         async def process(self, context: Any, call_next: Any) -> None:

@@ -266,11 +266,12 @@ class GuardedToolCalls:
         keys: list[Key] = [(thread, place, own) for own in (*replies, person) if own is not None]
         run = next((self._runs[key] for key in keys if key in self._runs), None)
         if person is None:
+            invocation: Key = (thread, place, invocation_of(runtime))
             newest: Key = (thread, place, None)
-            keys += [(thread, place, invocation_of(runtime)), newest][: 1 if thread is None else 2]
+            keys += [invocation] if thread is None else [invocation, newest]
             if asked is None and run is not None and run.person is None:
                 run = None  # these may be replies to another invocation
-            run = run or self._runs.get(keys[len(replies)])
+            run = run or self._runs.get(invocation)
             if run is None and is_taken_up(runtime):
                 run = self._runs.get(newest)
         if run is None:
