@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.hooks.plugins import PLUGINS
@@ -12,7 +13,7 @@ from tests.agents.chat_server import ChatRequest, ChatServer
 from tests.agents.place import HOOK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tests.agents.model_server import Script
     from tests.agents.place import Ended, Place
@@ -45,25 +46,40 @@ def install(place: Place, command: Sequence[str] = (str(HOOK),)) -> None:
     """Put the plug-in where it belongs."""
     plugin = PLUGINS["opencode"]
     for name, data in plugin.contents(command).items():
-        path = place.home / plugin.user_folder / name
+        path = place.home / ".config" / "opencode" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(data, encoding="utf-8")
 
 
 def run(
-    place: Place, command: list[str], script: Script, *words: str, limit: int = 200_000
+    place: Place,
+    command: list[str],
+    script: Script,
+    *words: str,
+    limit: int = 200_000,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Ended, OpencodeServer]:
-    """Run a session to its end; `limit` is the model's context in tokens."""
+    """Run a session to its end.
+
+    Args:
+        place: Where.
+        command: The program.
+        script: What the model does.
+        words: Further arguments.
+        limit: The model's context in tokens.
+        variables: Variables that name folders of the program.
+    """
     with OpencodeServer(script) as server:
-        folder = place.home / ".config" / "opencode"
-        folder.mkdir(parents=True, exist_ok=True)
-        library = folder / "node_modules"
-        if not library.exists():
-            # opencode installs its library for plug-ins there, and waits for ever where there is no network
-            library.symlink_to(Path(command[-1]).parent.parent)
+        folder = Path(variables.get("XDG_CONFIG_HOME", place.home / ".config")) / "opencode"
+        for one in (folder, Path(variables.get("OPENCODE_CONFIG_DIR", folder))):
+            one.mkdir(parents=True, exist_ok=True)
+            library = one / "node_modules"
+            if not library.exists():
+                # the library for plug-ins is installed there, with an endless wait where there is no network
+                library.symlink_to(Path(command[-1]).parent.parent)
         (folder / "opencode.json").write_text(json.dumps(_settings(server.url, limit)), encoding="utf-8")
         switches = ("--format", "json", "--print-logs", "--log-level", "WARN")
-        ended = place.run([*command, "run", *switches, *words, "Look around."], ENVIRONMENT)
+        ended = place.run([*command, "run", *switches, *words, "Look around."], {**ENVIRONMENT, **variables})
     return ended, server
 
 

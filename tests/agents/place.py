@@ -140,9 +140,10 @@ class Place:
         ]
         return shlex.join(line)
 
-    def loopwarden(self, *words: str) -> None:
+    def loopwarden(self, *words: str, **variables: str) -> None:
         """Run a command of loopwarden as the user of this home would, which has to succeed."""
         own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LOOPWARDEN_STATE": str(self.state)}
+        own |= variables
         command = [str(HOOK.parent / "loopwarden"), *words]
         subprocess.run(
             command, cwd=self.project, env=own, capture_output=True, check=True, timeout=RUN_SECONDS

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from loopwarden.hooks.plugins import PLUGINS
 from tests.agents.chat_server import ChatRequest, ChatServer
 from tests.agents.model_server import SUMMARY, Call, Reply, Request, asks
-from tests.agents.place import HOOK, LOOSE, Place, program
+from tests.agents.place import LOOSE, Place, program
 
 if TYPE_CHECKING:
     from tests.agents.model_server import Script
@@ -34,22 +33,22 @@ class Server(ChatServer):
 
 
 @pytest.fixture(autouse=True)
-def _installed(place: Place) -> None:
+def _files(place: Place) -> None:
     (place.project / "a.txt").write_text("text of a\n", encoding="utf-8")
-    plugin = PLUGINS["openclaw"]
-    for name, data in plugin.contents([str(HOOK)]).items():
-        path = place.home / plugin.user_folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(data, encoding="utf-8")
 
 
 def run(place: Place, script: Script) -> tuple[Ended, Server]:
-    """Run a session to its end."""
+    """Run a session to its end, with the guard installed."""
     with Server(script) as server:
         path = place.home / ".openclaw" / "openclaw.json"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(settings(place, server.url)), encoding="utf-8")
+        place.loopwarden("install", "openclaw")
         options = ("agent", "--local", "--agent", "main", "--json", "--timeout", _SECONDS)
         ended = place.run([*OPENCLAW, *options, "--message", "Look around."], {})
+        place.loopwarden("uninstall", "openclaw")
+        assert json.loads(path.read_text(encoding="utf-8")).get("plugins") is None
+        assert not (path.parent / "extensions").exists()
     return ended, server
 
 
@@ -67,7 +66,6 @@ def settings(place: Place, url: str) -> dict[str, Any]:
     return {
         "models": {"providers": {"scripted": provider}},
         "agents": {"defaults": {"model": {"primary": "scripted/m"}, "workspace": str(place.project)}},
-        "plugins": {"entries": {"loopwarden": {"enabled": True}}},
         "tools": {"loopDetection": {"enabled": False}},  # its own guard would be first
     }
 

@@ -53,6 +53,17 @@ def test_a_loop_is_told_refused_and_ended(place: Place) -> None:
     assert was_ended(ended)
 
 
+@pytest.mark.parametrize("name", ["XDG_CONFIG_HOME", "OPENCODE_CONFIG_DIR"])
+def test_it_is_installed_where_the_program_looks(place: Place, name: str) -> None:
+    (place.home / ".config" / "opencode" / "plugins" / "loopwarden.js").unlink()
+    variables = {name: str(place.home / name.lower())}
+    place.loopwarden("install", "opencode", **variables)
+    ended, _ = run(place, OPENCODE, [asks(read(place))] * 20, variables=variables)
+    assert was_ended(ended)
+    place.loopwarden("uninstall", "opencode", **variables)
+    assert not list(place.home.rglob("loopwarden.js"))
+
+
 def test_work_is_untouched(place: Place) -> None:
     place.configure(LOOSE)
     path = str(place.project / "a.txt")

@@ -14,7 +14,7 @@ import pytest
 
 from loopwarden.hooks.checking import Finding, check_host
 from loopwarden.hooks.faults import note_fault
-from loopwarden.hooks.installing import carry_out, plan_install
+from loopwarden.hooks.installing import carry_out, files_of, plan_install
 from loopwarden.hooks.machine import check_machine
 from loopwarden.hooks.places import LOCK_FILE, RUNS_FILE, SESSIONS_FILE
 from loopwarden.hooks.service import Service
@@ -55,12 +55,12 @@ class Machine:
         return path
 
     def install(self, host: str, scope: Any = "user", program: str | None = None) -> Path:
-        settings = SETTINGS[host]
-        path = settings.path(scope, self.environment, self.project)
-        assert path is not None
-        change = plan_install(settings, scope, path, program or f"'{self.bin}/loopwarden-hook'", self.state)
-        carry_out(change, self.state, installs=True)
-        return path
+        command = program or f"'{self.bin}/loopwarden-hook'"
+        files = files_of(SETTINGS[host], scope, self.environment, self.project)
+        for settings, path in files:
+            change = plan_install(settings, scope, path, command, self.state)
+            carry_out(change, self.state, installs=True)
+        return files[0][1]
 
     def look(self, host: str, *, wanted: bool = True) -> list[tuple[str, str]]:
         report = check_host(SETTINGS[host], self.environment, self.project, wanted=wanted)

@@ -23,7 +23,7 @@ FOREIGN = ["export const Other = async () => ({});\n", "const COMMAND = [loopwar
 def test_what_is_put_in_is_found_and_taken_out() -> None:
     hooks = wanted(OPENCODE, PROGRAM)
     text = file_form.put(OPENCODE, "", hooks)
-    assert text == PLUGINS["opencode"].contents(["/a b/loopwarden-hook"])["loopwarden.js"]
+    assert text == PLUGINS["opencode"].contents(["/a b/loopwarden-hook"])["plugins/loopwarden.js"]
     assert complete(file_form.find(OPENCODE, text), hooks)
     assert file_form.put(OPENCODE, text, hooks) == text
     assert file_form.drop(OPENCODE, text) == ""

@@ -232,6 +232,16 @@ def test_a_path_that_is_no_file(inside: str, tmp_path: Path) -> None:
         ("copilot", {"COPILOT_HOME": "/c"}, "/c/hooks/loopwarden.json"),
         ("cursor", {}, "/h/.cursor/hooks.json"),
         ("hermes", {"HERMES_HOME": "/c"}, "/c/config.yaml"),
+        ("opencode", {}, "/h/.config/opencode/plugins/loopwarden.js"),
+        ("opencode", {"XDG_CONFIG_HOME": "/c"}, "/c/opencode/plugins/loopwarden.js"),
+        ("openclaw", {}, "/h/.openclaw/extensions/loopwarden/openclaw.js"),
+        ("openclaw", {"OPENCLAW_HOME": "/c"}, "/c/.openclaw/extensions/loopwarden/openclaw.js"),
+        ("openclaw", {"OPENCLAW_CONFIG_PATH": "/c/x.json"}, "/c/extensions/loopwarden/openclaw.js"),
+        (
+            "openclaw",
+            {"OPENCLAW_STATE_DIR": "/s", "OPENCLAW_CONFIG_PATH": "/c/x.json", "OPENCLAW_HOME": "/c"},
+            "/s/extensions/loopwarden/openclaw.js",
+        ),
     ],
 )
 def test_where_the_user_has_it(host: str, variables: dict[str, str], path: str) -> None:
@@ -266,7 +276,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     (folder / "project" / ".git").mkdir(parents=True)
     for settings in SETTINGS.values():
-        monkeypatch.delenv(settings.variable or "NONE", raising=False)
+        for variable in settings.variables:
+            monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("LOOPWARDEN_STATE", str(tmp_path / "state"))
     monkeypatch.chdir(folder / "project")
@@ -300,6 +311,7 @@ def test_the_commands_in_a_project_as_json(home: Path) -> None:
         "host": "codex",
         "scope": "project",
         "path": str(path),
+        "parts": [],
         "changed": True,
         "dry_run": False,
         "exists": True,

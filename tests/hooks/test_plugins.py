@@ -243,8 +243,8 @@ def test_a_tool_that_fails_is_seen(program: Program) -> None:
 
 def test_the_plug_ins_are_of_this_version() -> None:
     contents = PLUGINS["openclaw"].contents(['/a "b" \\1/loopwarden-hook'])
-    whole = contents["loopwarden/openclaw.js"]
-    assert json.loads(contents["loopwarden/package.json"])["version"] == loopwarden.__version__
+    whole = contents["extensions/loopwarden/openclaw.js"]
+    assert json.loads(contents["extensions/loopwarden/package.json"])["version"] == loopwarden.__version__
     assert f'const VERSION = "{loopwarden.__version__}"' in whole
     assert 'const COMMAND = ["/a \\"b\\" \\\\1/loopwarden-hook"];' in whole
     assert "ask.js" not in whole

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 Host = Annotated[
     str,
     typer.Argument(
-        metavar="HOST", help="claude-code, codex, gemini, qwen, kimi, copilot, cursor, or hermes."
+        metavar="HOST",
+        help="claude-code, codex, gemini, qwen, kimi, copilot, cursor, hermes, opencode, or openclaw.",
     ),
 ]
 InProject = Annotated[
@@ -37,22 +38,29 @@ def install(host: Host, project: InProject = False, dry_run: DryRun = False, as_
 
     Nothing else in the file is touched, and what it said before is kept. Twice is as good as once.
     """
-    from loopwarden.hooks.installing import carry_out, hook_program, plan_install, settings_path
+    from loopwarden.hooks.installing import carry_out, files_of, hook_program, plan_install
     from loopwarden.hooks.places import state_folder
 
     settings, scope, state = host_settings(host), _scope(project), state_folder()
-    path = settings_path(settings, scope, os.environ, _project())
-    change = plan_install(settings, scope, path, hook_program(scope), state)
-    backup = None if dry_run else carry_out(change, state, installs=True)
+    files = files_of(settings, scope, os.environ, _project())
+    program = hook_program(scope)
+    changes = [plan_install(one, scope, path, program, state) for one, path in files]
+    backups = [None if dry_run else carry_out(change, state, installs=True) for change in changes]
     if as_json:
-        _print_json(change, dry_run, {"backup": None if backup is None else str(backup)})
+        _print_json(
+            changes, dry_run, {"backup": next((str(one) for one in backups if one is not None), None)}
+        )
     elif dry_run:
-        _print_diff(change)
-    elif change.after == change.before:
-        typer.echo(f"{_title(settings)}: the hooks are in {path} already")
+        _print_diff(changes)
+    elif not _changed(changes):
+        typer.echo(f"{_title(settings)}: the hooks are in {changes[0].path} already")
     else:
-        typer.echo(f"{_title(settings)}: hooks for {len(settings.registered())} events are in {path}")
-        if backup is not None:
+        typer.echo(
+            f"{_title(settings)}: hooks for {len(settings.registered())} events are in {changes[0].path}"
+        )
+        if len(changes) > 1:
+            typer.echo(f"Switched on in {changes[-1].path}")
+        for backup in filter(None, backups):
             typer.echo(f"What it said before: {backup}")
         typer.echo(settings.next)
         typer.echo(f"To see that it works: loopwarden doctor {host}")
@@ -66,23 +74,27 @@ def uninstall(
     Where nobody has changed the settings file since, it is again as it was, to the byte; else only the
     guard's own entries go.
     """
-    from loopwarden.hooks.installing import carry_out, plan_uninstall, settings_path
+    from loopwarden.hooks.installing import carry_out, files_of, plan_uninstall
     from loopwarden.hooks.places import state_folder
 
     settings, scope, state = host_settings(host), _scope(project), state_folder()
-    path = settings_path(settings, scope, os.environ, _project())
-    change = plan_uninstall(settings, scope, path, state)
+    files = files_of(settings, scope, os.environ, _project())
+    changes = [plan_uninstall(one, scope, path, state) for one, path in files]
     if not dry_run:
-        carry_out(change, state, installs=False)
+        for change in reversed(changes):  # a plug-in is switched off before it goes
+            carry_out(change, state, installs=False)
     if as_json:
-        _print_json(change, dry_run, {})
+        _print_json(changes, dry_run, {})
     elif dry_run:
-        _print_diff(change)
-    elif change.after == change.before:
-        typer.echo(f"{_title(settings)}: no hooks of loopwarden in {path}")
+        _print_diff(changes)
+    elif not _changed(changes):
+        typer.echo(f"{_title(settings)}: no hooks of loopwarden in {changes[0].path}")
     else:
-        what = "is gone, as it was made for them" if change.after is None else "is without them"
-        typer.echo(f"{_title(settings)}: the hooks are out, {path} {what}")
+        first, *others = [change for change in changes if change.after != change.before]
+        what = "is gone, as it was made for them" if first.after is None else "is without them"
+        typer.echo(f"{_title(settings)}: the hooks are out, {first.path} {what}")
+        if others and others[-1] is changes[-1]:
+            typer.echo(f"Switched off in {others[-1].path}")
 
 
 def host_settings(name: str) -> Settings:
@@ -116,22 +128,29 @@ def _title(settings: Settings) -> str:
     return HOSTS[settings.host].title
 
 
-def _print_json(change: Change, dry_run: bool, more: dict[str, Any]) -> None:
+def _changed(changes: list[Change]) -> bool:
+    return any(change.after != change.before for change in changes)
+
+
+def _print_json(changes: list[Change], dry_run: bool, more: dict[str, Any]) -> None:
+    first, *others = changes
     data = {
-        "host": change.settings.host,
-        "scope": change.scope,
-        "path": str(change.path),
-        "changed": change.after != change.before,
+        "host": first.settings.host,
+        "scope": first.scope,
+        "path": str(first.path),
+        "parts": [str(change.path) for change in others],
+        "changed": _changed(changes),
         "dry_run": dry_run,
-        "exists": (change.before if dry_run else change.after) is not None,
-        "diff": _diff(change),
+        "exists": (first.before if dry_run else first.after) is not None,
+        "diff": "".join(map(_diff, changes)),
         **more,
     }
     typer.echo(json.dumps(data, indent=2))
 
 
-def _print_diff(change: Change) -> None:
-    typer.echo(_diff(change) or f"nothing would change in {change.path}", nl=not _diff(change))
+def _print_diff(changes: list[Change]) -> None:
+    diff = "".join(map(_diff, changes))
+    typer.echo(diff or f"nothing would change in {changes[0].path}", nl=not diff)
 
 
 def _diff(change: Change) -> str:

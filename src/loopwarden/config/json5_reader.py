@@ -53,22 +53,22 @@ class Document:
 
 
 _NEWLINE = re.compile(r"\r\n|[\n\r\u2028\u2029]")
-_BLANK = re.compile(
+BLANK = re.compile(
     r"(?:[\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]+"
     r"|//[^\n\r\u2028\u2029]*"
     r"|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*"
 )
-_STRING = re.compile(
+STRING = re.compile(
     r'"[^"\\\n\r]*(?:\\(?:\r\n|[\s\S])[^"\\\n\r]*)*"'
     r"|'[^'\\\n\r]*(?:\\(?:\r\n|[\s\S])[^'\\\n\r]*)*'"
 )
-_NUMBER = re.compile(
+NUMBER = re.compile(
     r"[+-]?(?:(?P<hex>0[xX][0-9a-fA-F]+)"
     r"|(?P<float>(?:0|[1-9][0-9]*)\.[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
     r"|(?:0|[1-9][0-9]*)[eE][+-]?[0-9]+|Infinity|NaN)"
     r"|(?P<int>0|[1-9][0-9]*))(?![\w$.])"
 )
-_NAME = re.compile(r"(?:[^\W\d]|[$_]|\\u[0-9a-fA-F]{4})(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})*")
+NAME = re.compile(r"(?:[^\W\d]|[$_]|\\u[0-9a-fA-F]{4})(?:[\w$\u200c\u200d]|\\u[0-9a-fA-F]{4})*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|0(?![0-9])|[^0-9ux])|\\.")
 _SIMPLE = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _SIMPLE |= dict.fromkeys(("\r\n", "\n", "\r", "\u2028", "\u2029"), "")
@@ -107,7 +107,7 @@ class _Reader:
         raise Json5Error(reason, self.line())
 
     def skip(self) -> None:
-        match = _BLANK.match(self.text, self.at)
+        match = BLANK.match(self.text, self.at)
         if match is not None:  # it matches the empty text too
             self.at = match.end()
 
@@ -133,11 +133,11 @@ class _Reader:
             if depth >= MAX_DEPTH:
                 self.fail(f"nested deeper than {MAX_DEPTH} levels")
             return self.object(path, depth + 1) if start == "{" else self.list(path, depth + 1)
-        if start and start in "\"'" and (match := _STRING.match(self.text, self.at)):
+        if start and start in "\"'" and (match := STRING.match(self.text, self.at)):
             result: Any = self.unescape(match.group()[1:-1])
-        elif match := _NUMBER.match(self.text, self.at):
+        elif match := NUMBER.match(self.text, self.at):
             result = self.number(match)
-        elif (match := _NAME.match(self.text, self.at)) and match.group() in _WORDS:
+        elif (match := NAME.match(self.text, self.at)) and match.group() in _WORDS:
             result = _WORDS[match.group()]
         else:
             self.fail(f"{self.seen()} where a value is expected")
@@ -183,9 +183,9 @@ class _Reader:
             self.fail(f"{self.seen()} where ',' or {closing!r} is expected")
 
     def key(self) -> str:
-        if match := _STRING.match(self.text, self.at):
+        if match := STRING.match(self.text, self.at):
             key = self.unescape(match.group()[1:-1])
-        elif match := _NAME.match(self.text, self.at):
+        elif match := NAME.match(self.text, self.at):
             key = self.unescape(match.group())
         else:
             self.fail(f"{self.seen()} where a key is expected")

@@ -100,6 +100,8 @@ def check_host(
         todo = f"loopwarden install {host.name}"
         report.findings.append(Finding(level=level, text="the guard is not installed", todo=todo))
         return report
+    if "user" in there:
+        report.findings.extend(_parts(settings, environment, project))
     report.findings.extend(_switches(settings, environment, project))
     if len(there) > 1 and not host.fields.call:
         text = "the hooks are in both files, so that each call counts twice"
@@ -143,6 +145,25 @@ def _look(
         found.append(Finding(level="ok", text=f"hooks for {count} events in {path}"))
     found += problems
     return hooks
+
+
+def _parts(settings: Settings, environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
+    """What else has to be there, beside the hooks."""
+    again = f"loopwarden install {settings.host}"
+    for part in settings.parts:
+        path = part.path("user", environment, project)
+        if path is None:
+            continue
+        form = FORMS[part.form]
+        try:
+            text = read_settings(path)
+            if text is None or not form.find(part, text):
+                yield Finding(level="wrong", text=f"{path} says nothing of the plug-in", todo=again)
+            elif form.put(part, text, []) != text:
+                yield Finding(level="wrong", text=f"{path} does not say what it should", todo=again)
+        except (SettingsError, OSError) as error:
+            reason = str(error).removeprefix(f"{path}: ")
+            yield Finding(level="wrong", text=f"{path}: {reason}", todo=f"repair the file, then: {again}")
 
 
 def _entries(settings: Settings, hooks: list[Hook], again: str) -> Iterator[Finding]:
@@ -193,7 +214,9 @@ def _command(
 
 def _switches(settings: Settings, environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
     """Settings by which the host runs no hooks at all."""
-    files = [settings.path(scope, environment, project) for scope in _SCOPES]
+    files = [
+        one.path(scope, environment, project) for one in (settings, *settings.parts) for scope in _SCOPES
+    ]
     files += [project / name for name in settings.also]
     if settings.switch_file is not None:
         files.append(settings.user_folder(environment) / settings.switch_file)
@@ -213,7 +236,7 @@ def _value(path: Path) -> Any:
     """What a settings file says; nothing for one that can't be read."""
     try:
         text = read_settings(path) or "{}"
-        return tomllib.loads(text) if path.suffix == ".toml" else value_of(text, read_tree(text))
+        return tomllib.loads(text) if path.suffix == ".toml" else value_of(text, read_tree(text, json5=True))
     except (SettingsError, JsonTextError, tomllib.TOMLDecodeError, RecursionError, OSError):
         return None
 

@@ -1,13 +1,13 @@
 """The forms of settings files by name: each finds our entries in a text, puts them in, and takes them out.
 
-A hook that is a file of its own has a form too.
+Plug-ins have forms too: their files, and the entry that switches one on.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from loopwarden.hooks import file_form, json_form, toml_form, yaml_form
+from loopwarden.hooks import asset_form, file_form, json_form, plugin_form, toml_form, yaml_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +33,11 @@ class SettingsForm(Protocol):
 
 
 FORMS: Final[Mapping[Form, SettingsForm]] = {
+    "asset": asset_form,
     "file": file_form,
     "groups": json_form,
     "list": json_form,
+    "plugin": plugin_form,
     "toml": toml_form,
     "yaml": yaml_form,
 }

@@ -38,6 +38,9 @@ _CACHE: Final = "archive-v0"
 _BOM: Final = "\ufeff"
 _NOTHING: Final = frozenset({"", "{}"})
 
+_WHOLE: Final = frozenset({"file", "asset"})
+"""Forms of files that are ours as a whole."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -90,6 +93,18 @@ def hook_program(scope: Scope) -> str:
     if _CACHE in Path(path).parts:
         raise SettingsError("this loopwarden runs from a cache; install it first: uv tool install loopwarden")
     return subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
+
+
+def files_of(
+    settings: Settings, scope: Scope, environment: Mapping[str, str], project: Path
+) -> list[tuple[Settings, Path]]:
+    """All files of an installation, in the order in which they are put in.
+
+    Raises:
+        SettingsError: The host has none in projects.
+    """
+    parts = settings.parts if scope == "user" else ()
+    return [(one, settings_path(one, scope, environment, project)) for one in (settings, *parts)]
 
 
 def settings_path(settings: Settings, scope: Scope, environment: Mapping[str, str], project: Path) -> Path:
@@ -279,6 +294,8 @@ def _without(settings: Settings, path: Path, data: bytes | None, record: _Record
         new = FORMS[settings.form].drop(settings, text, base)
     if new == text:
         return data
+    if settings.form in _WHOLE and not new:
+        return None
     if record is not None and record.original is None and "".join(new.split()) in _NOTHING:
         return None
     return (bom + new).encode()

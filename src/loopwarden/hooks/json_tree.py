@@ -1,7 +1,8 @@
 """JSON with comments as a tree that knows where everything stands, so that a text can be edited in place.
 
 Read is what agents read of their settings: JSON, with `//` and `/* */` comments and a comma after the last
-entry where somebody wrote them. Whether an agent takes these is its own matter.
+entry where somebody wrote them, and JSON5 where that is asked for. Whether an agent takes these is its own
+matter.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
+
+from loopwarden.config import json5_reader
 
 MAX_DEPTH: Final = 200
 """Deepest nesting that is read."""
@@ -66,13 +69,17 @@ class Item:
     comma: int | None = None
 
 
-def read_tree(text: str) -> Node:
+def read_tree(text: str, *, json5: bool = False) -> Node:
     """Read one value; only blanks and comments may follow.
+
+    Args:
+        text: The text.
+        json5: Whether all of JSON5 is read.
 
     Raises:
         JsonTextError: It is no JSON, or nested deeper than `MAX_DEPTH`.
     """
-    reader = _Reader(text)
+    reader = _Json5Reader(text) if json5 else _Reader(text)
     node = reader.value(0)
     if reader.peek():
         reader.fail(f"{reader.seen()} after the end")
@@ -86,7 +93,17 @@ def value_of(text: str, node: Node) -> Any:
     if node.kind == "list":
         return [value_of(text, item.node) for item in node.items]
     raw = text[node.start : node.end]
-    return json.loads(raw) if raw[0] == '"' or raw in {"true", "false", "null"} else Number(raw)
+    if raw[0] in "\"'":
+        return _string(raw)
+    return json.loads(raw) if raw in {"true", "false", "null"} else Number(raw)
+
+
+def _string(raw: str) -> str:
+    """What a string says that was read already."""
+    try:
+        return str(json.loads(raw))
+    except ValueError:  # JSON5
+        return str(json5_reader.read_json5(raw).value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +142,19 @@ class _Reader:
             if depth >= MAX_DEPTH:
                 self.fail(f"nested deeper than {MAX_DEPTH} levels")
             return self.container(first, depth + 1)
-        match = (_STRING if first == '"' else _PLAIN).match(self.text, self.at)
-        if match is None:
+        end = self.plain(first)
+        if end is None:
             self.fail(f"{self.seen()} where a value is expected")
-        node = Node("plain", self.at, match.end())
-        if first == '"':
-            self.string(match.group())
-        self.at = match.end()
+        node = Node("plain", self.at, end)
+        self.at = end
         return node
+
+    def plain(self, first: str) -> int | None:
+        """Where the value that begins here ends, if it is neither an object nor a list."""
+        match = (_STRING if first == '"' else _PLAIN).match(self.text, self.at)
+        if match is not None and first == '"':
+            self.string(match.group())
+        return None if match is None else match.end()
 
     def container(self, opening: str, depth: int) -> Node:
         node = Node("object" if opening == "{" else "list", self.at)
@@ -171,3 +193,41 @@ class _Reader:
             return str(json.loads(raw))
         except ValueError:
             self.fail("a \\u without four hexadecimal digits")
+
+
+class _Json5Reader(_Reader):
+    """A cursor over JSON5."""
+
+    def peek(self) -> str:
+        match = json5_reader.BLANK.match(self.text, self.at)
+        if match is not None:  # it matches the empty text too
+            self.at = match.end()
+        return self.text[self.at : self.at + 1]
+
+    def plain(self, first: str) -> int | None:
+        match = (json5_reader.STRING if first in {'"', "'"} else json5_reader.NUMBER).match(
+            self.text, self.at
+        )
+        match = match or json5_reader.NAME.match(self.text, self.at)
+        if match is None:
+            return None
+        try:
+            json5_reader.read_json5(match.group())
+        except json5_reader.Json5Error:
+            return None
+        return match.end()
+
+    def key(self) -> str:
+        found = (pattern.match(self.text, self.at) for pattern in (json5_reader.STRING, json5_reader.NAME))
+        match = next(filter(None, found), None)
+        if match is None:
+            self.fail(f"{self.seen()} where a key is expected")
+        try:
+            (key,) = json5_reader.read_json5(f"{{{match.group()}: 0}}").value
+        except json5_reader.Json5Error as error:
+            self.fail(error.reason)
+        self.at = match.end()
+        if self.peek() != ":":
+            self.fail(f"{self.seen()} where ':' is expected")
+        self.at += 1
+        return str(key)

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from loopwarden.hooks.hosts import HOSTS
+from loopwarden.hooks.plugins import PLUGINS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Scope: TypeAlias = Literal["user", "project"]
 
-Form: TypeAlias = Literal["groups", "list", "toml", "yaml", "file"]
+Form: TypeAlias = Literal["groups", "list", "toml", "yaml", "file", "asset", "plugin"]
 """How a settings file has its hooks.
 
 `groups`: JSON, event, list of groups, each with a list of hooks. `list`: JSON, event, list of hooks. `toml`:
-tables `[[hooks]]` that name their event. `yaml`: event, list of hooks. `file`: the file is the hook.
+tables `[[hooks]]` that name their event. `yaml`: event, list of hooks. `file`: the file is the hook. `asset`:
+a file beside such a one. `plugin`: JSON5, an entry that switches a plug-in on.
 """
 
 SECONDS: Final = 10
@@ -39,8 +41,9 @@ class Settings:
         folder: The user's folder, below the home.
         file: The file in it.
         project: The file in a project; `None`: the host has none.
-        variable: Names another folder; with `variable_is_home` it names another home.
-        variable_is_home: See `variable`.
+        variables: Each names another folder, in which the user's is what stands here; `..` for one that
+            names a file in the user's folder. The first that is set counts.
+        file_variable: Names another file.
         events: Events that are registered.
         entry: What a hook has besides its command.
         command: The key of its command.
@@ -53,6 +56,7 @@ class Settings:
         also: Further files with such keys: of the project, or of the whole machine.
         programs: What people start it by.
         next: What is left to do after an installation.
+        parts: Further files of the user that belong to it.
     """
 
     host: str
@@ -61,8 +65,8 @@ class Settings:
     file: str
     project: str | None
     programs: tuple[str, ...]
-    variable: str | None = None
-    variable_is_home: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    file_variable: str | None = None
     events: tuple[str, ...] = ()
     entry: Mapping[str, Any] = field(default_factory=lambda: {"type": "command"})
     command: str = "command"
@@ -74,13 +78,14 @@ class Settings:
     switch_file: str | None = None
     also: tuple[str, ...] = ()
     next: str = ""
+    parts: tuple[Settings, ...] = ()
 
     def user_folder(self, environment: Mapping[str, str]) -> Path:
         """The user's folder of this host."""
-        named = environment.get(self.variable or "")
-        if named:
-            base = Path(named).expanduser()
-            return base / self.folder if self.variable_is_home else base
+        for variable, inside in self.variables.items():
+            if named := environment.get(variable):
+                base = Path(named).expanduser()
+                return base.parent if inside == _ABOVE else base / inside
         return Path(environment.get("HOME") or Path.home()) / self.folder
 
     def path(self, scope: Scope, environment: Mapping[str, str], project: Path) -> Path | None:
@@ -92,7 +97,8 @@ class Settings:
             project: The project's folder.
         """
         if scope == "user":
-            return self.user_folder(environment) / self.file
+            named = environment.get(self.file_variable or "")
+            return Path(named).expanduser() if named else self.user_folder(environment) / self.file
         return None if self.project is None else project / self.project
 
     def registered(self) -> tuple[str, ...]:
@@ -111,7 +117,27 @@ class Settings:
         return {**self.entry, self.command: words, self.time: SECONDS * unit}
 
 
+_ABOVE: Final = ".."
+
 _OFF: Final = ((("disableAllHooks",), True),)
+
+_OPENCLAW_FOLDER: Final = ".openclaw"
+_OPENCLAW_FILE: Final = "OPENCLAW_CONFIG_PATH"
+_OPENCLAW: Final = {"OPENCLAW_STATE_DIR": "", _OPENCLAW_FILE: _ABOVE, "OPENCLAW_HOME": _OPENCLAW_FOLDER}
+
+
+def _openclaw_part(form: Form, file: str, file_variable: str | None = None) -> Settings:
+    return Settings(
+        host="openclaw",
+        form=form,
+        folder=_OPENCLAW_FOLDER,
+        file=file,
+        project=None,
+        variables=_OPENCLAW,
+        file_variable=file_variable,
+        programs=(),
+    )
+
 
 _ROWS: Final = (
     Settings(
@@ -120,7 +146,7 @@ _ROWS: Final = (
         folder=".claude",
         file="settings.json",
         project=".claude/settings.json",
-        variable="CLAUDE_CONFIG_DIR",
+        variables={"CLAUDE_CONFIG_DIR": ""},
         switches=(*_OFF, (("allowManagedHooksOnly",), True)),
         also=(
             ".claude/settings.local.json",
@@ -136,7 +162,7 @@ _ROWS: Final = (
         folder=".codex",
         file="hooks.json",
         project=".codex/hooks.json",
-        variable="CODEX_HOME",
+        variables={"CODEX_HOME": ""},
         switches=((("features", "hooks"), False), (("features", "codex_hooks"), False)),
         switch_file="config.toml",
         programs=("codex",),
@@ -148,8 +174,7 @@ _ROWS: Final = (
         folder=".gemini",
         file="settings.json",
         project=".gemini/settings.json",
-        variable="GEMINI_CLI_HOME",
-        variable_is_home=True,
+        variables={"GEMINI_CLI_HOME": ".gemini"},
         entry={"name": "loopwarden", "type": "command"},
         comments=True,
         switches=((("hooksConfig", "enabled"), False),),
@@ -163,7 +188,7 @@ _ROWS: Final = (
         folder=".qwen",
         file="settings.json",
         project=".qwen/settings.json",
-        variable="QWEN_HOME",
+        variables={"QWEN_HOME": ""},
         entry={"name": "loopwarden", "type": "command"},
         comments=True,
         switches=_OFF,
@@ -177,7 +202,7 @@ _ROWS: Final = (
         folder=".kimi-code",
         file="config.toml",
         project=None,
-        variable="KIMI_CODE_HOME",
+        variables={"KIMI_CODE_HOME": ""},
         entry={},
         comments=True,
         programs=("kimi",),
@@ -189,7 +214,7 @@ _ROWS: Final = (
         folder=".copilot",
         file="hooks/loopwarden.json",
         project=".github/hooks/loopwarden.json",
-        variable="COPILOT_HOME",
+        variables={"COPILOT_HOME": ""},
         events=("preToolUse", "postToolUse", "postToolUseFailure", "userPromptSubmitted", "preCompact"),
         command="bash",
         time="timeoutSec",
@@ -218,7 +243,7 @@ _ROWS: Final = (
         folder=".hermes",
         file="config.yaml",
         project=None,
-        variable="HERMES_HOME",
+        variables={"HERMES_HOME": ""},
         entry={},
         comments=True,
         programs=("hermes",),
@@ -228,16 +253,33 @@ _ROWS: Final = (
         host="opencode",
         form="file",
         folder=".config/opencode",
-        file="plugins/loopwarden.js",
-        project=".opencode/plugins/loopwarden.js",
+        file=PLUGINS["opencode"].target,
+        project=f".opencode/{PLUGINS['opencode'].target}",
+        variables={"XDG_CONFIG_HOME": "opencode"},
         comments=True,
         programs=("opencode",),
         next="opencode takes it up when it is started again.",
     ),
+    Settings(
+        host="openclaw",
+        form="file",
+        folder=_OPENCLAW_FOLDER,
+        file=PLUGINS["openclaw"].target,
+        project=None,
+        variables=_OPENCLAW,
+        comments=True,
+        switches=((("plugins", "enabled"), False),),
+        programs=("openclaw",),
+        next="OpenClaw takes it up when its gateway is started again: openclaw gateway restart",
+        parts=(
+            *(_openclaw_part("asset", target) for target in PLUGINS["openclaw"].others.values()),
+            _openclaw_part("plugin", "openclaw.json", _OPENCLAW_FILE),
+        ),
+    ),
 )
 
 SETTINGS: Final[Mapping[str, Settings]] = {row.host: row for row in _ROWS}
-"""All hosts whose hooks are entries of a settings file, by name."""
+"""By the name of the host."""
 
 
 def project_folder(start: Path) -> Path:

@@ -27,20 +27,16 @@ class Plugin:
 
     Attributes:
         module: The module of the plug-in, here.
-        target: Where it is installed, below the folder of plug-ins.
+        target: Where it is installed, below the user's folder of the host.
         others: Further files: where they are installed, by their name here.
-        user_folder: The folder of plug-ins of a user, below the home folder.
-        project_folder: That of a project, below the project; `None` if the host has none.
     """
 
     module: str
     target: str
-    user_folder: str
-    project_folder: str | None
     others: Mapping[str, str]
 
     def contents(self, command: Sequence[str]) -> dict[str, str]:
-        """All files by their path below the folder of plug-ins, the plug-in first.
+        """All files by their path below the user's folder of the host, the plug-in first.
 
         Args:
             command: Program and arguments that start the hook, before the name of the host.
@@ -58,19 +54,15 @@ class Plugin:
 PLUGINS: Final[Mapping[str, Plugin]] = {
     "opencode": Plugin(
         module="opencode.js",
-        target="loopwarden.js",
-        user_folder=".config/opencode/plugins",
-        project_folder=".opencode/plugins",
+        target="plugins/loopwarden.js",
         others={},
     ),
     "openclaw": Plugin(
         module="openclaw.js",
-        target="loopwarden/openclaw.js",
-        user_folder=".openclaw/extensions",
-        project_folder=None,
+        target="extensions/loopwarden/openclaw.js",
         others={
-            "openclaw.plugin.json": "loopwarden/openclaw.plugin.json",
-            "package.json": "loopwarden/package.json",
+            "openclaw.plugin.json": "extensions/loopwarden/openclaw.plugin.json",
+            "package.json": "extensions/loopwarden/package.json",
         },
     ),
 }
