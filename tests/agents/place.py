@@ -53,12 +53,10 @@ def program(name: str) -> list[str]:
     if not folder:
         pytest.skip(f"scripts/check-agents installs {name} and runs this", allow_module_level=True)
     row = tomllib.loads((Path(__file__).parent / "agents.toml").read_text(encoding="utf-8"))[name]
-    binaries = Path(folder) / name / "node_modules" / ".bin"
-    path = binaries / row["program"]
+    path = Path(folder) / name / "node_modules" / ".bin" / row["program"]
     if not path.exists():
         raise FileNotFoundError(path)
-    own_node = binaries / "node"
-    return [str(own_node), str(path)] if own_node.exists() else [str(path)]
+    return [str(path)]
 
 
 LOOK: Final = "echo the same | tee -a ran"

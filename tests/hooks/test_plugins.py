@@ -98,7 +98,8 @@ class Program:
         return results
 
     def _library(self) -> None:
-        """What OpenClaw gives its plug-ins to import."""
+        """What OpenClaw gives its plug-ins to import; and that they are modules, for an older Node.js."""
+        (self._plugins / "package.json").write_text('{"type": "module"}', encoding="utf-8")
         folder = self._plugins / "node_modules" / "openclaw"
         folder.mkdir(parents=True)
         exports = {"./plugin-sdk/agent-harness": "./harness.mjs"}
