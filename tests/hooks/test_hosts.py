@@ -54,6 +54,16 @@ def test_a_loop_is_told_refused_and_ended(agent: Agent) -> None:
     assert ("Every further call of this run will be refused" in last.model) != bool(ends)
 
 
+def test_copilot_warns_after_a_call_that_failed(answering: Answering) -> None:
+    agent = Agent("copilot", answering.answer)
+    told = []
+    for number in range(20):
+        assert agent.before("bash", {"command": "make"}, f"c{number}") == Heard()
+        told.append(agent.failed("bash", {"command": "make"}, f"c{number}", "no rule").model)
+    assert [number for number, text in enumerate(told) if text] == [10]
+    assert "called 10 times with the same arguments" in told[10]
+
+
 def test_qwen_ends_a_run_at_its_next_request(answering: Answering) -> None:
     agent = Agent("qwen", answering.answer)
     assert agent.tell("request", prompt="Fix it.") == Heard()

@@ -321,7 +321,7 @@ class _Visit:
         if verdict.action != "warn" or not verdict.announce or verdict.message is None:
             return SILENCE
         self._done(verdict, "warn")
-        if self._event.kind == "before" and "after" in self._host.warns:
+        if self._event.kind == "before" and not {"after", "failed"}.isdisjoint(self._host.warns):
             call.note = verdict.message
             return SILENCE
         return self._say("note", verdict.message, "")
