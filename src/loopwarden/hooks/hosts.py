@@ -91,7 +91,8 @@ class HookHost:
             run goes on, whatever run the host names.
         attended: The variable, and its value, by which the host tells hooks that a person is there.
         timeout_unit: What a hook's timeout is counted in, in the host's settings.
-        tested: What it was tested on: the real `program`, or recorded `payloads`.
+        cut: The characters of a result that events have; `None`: all of them.
+        tested: What it was tested on: the real `program`, or `payloads` as they are documented.
     """
 
     name: str
@@ -108,6 +109,7 @@ class HookHost:
     notice: str | None = None
     attended: tuple[str, str] | None = None
     timeout_unit: Literal["s", "ms"] = "s"
+    cut: int | None = None
     tested: Literal["program", "payloads"] = "payloads"
 
 
@@ -202,6 +204,7 @@ _ROWS: Final = (
             "PostCompact": "compacted",
         },
         fields=Fields(agent=(), call=("tool_call_id",), result=("tool_output",)),
+        cut=2000,
     ),
     HookHost(
         name="copilot",

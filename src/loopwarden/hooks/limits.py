@@ -30,6 +30,10 @@ def limits(host: HookHost) -> list[str]:
         found.append("a compaction is seen by the shorter history of the next request")
     if not host.fields.call:
         found.append("calls have no ids: equal calls at the same time are told apart by their order")
+    if host.cut is not None:
+        found.append(
+            f"results are cut to {host.cut:,} characters: two long ones with equal beginnings look alike"
+        )
     if host.tested == "payloads":
-        found.append("tested on recorded events, not on the program itself")
+        found.append("not run against the real program, but on events as its documentation has them")
     return found
