@@ -84,6 +84,9 @@ class Stagnation:
         count = min(self.count, history)
         if count < use.warning or not self.varied or use.tool != self.tool:
             return None
-        seen = f"The last {count} calls of {use.tool} had different arguments and all gave the same result."
+        seen = (
+            f"The last {count} calls of {use.tool} all gave the same result, although their arguments were "
+            "not all the same."
+        )
         key = f"stagnation:{use.tool}"
         return Finding("stagnation", "warning", count, use.warning, key, seen, (), (use.tool,))
