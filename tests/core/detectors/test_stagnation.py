@@ -83,5 +83,5 @@ def test_the_verdict() -> None:
         3,
     )
     assert (verdict.tool, verdict.paired_tools) == ("search", ())
-    seen = "The last 4 calls of search all gave the same result, although their arguments were not all the same."
-    assert seen in (verdict.message or "")
+    said = verdict.message or ""
+    assert said.startswith("The last 4 calls of search all gave the same result, although their arguments")
