@@ -186,6 +186,16 @@ def test_a_project_has_a_configuration_of_its_own(answering: Answering, tmp_path
     assert loop(agent, 30)[-1].decision == "allow"
 
 
+def test_a_configuration_that_is_named_is_looked_for_in_the_project(
+    answering: Answering, tmp_path: Path
+) -> None:
+    (tmp_path / "ci.json5").write_text("{enabled: true, warningThreshold: 2, criticalThreshold: 3}")
+    agent = Agent(
+        "claude-code", answering.answer, project=str(tmp_path), variables={"LOOPWARDEN_CONFIG": "ci.json5"}
+    )
+    assert loop(agent, 4)[-1].decision == "deny"
+
+
 def test_observing_says_nothing_and_writes_it_down(answering: Answering, tmp_path: Path) -> None:
     agent = Agent("claude-code", answering.answer, variables={"LOOPWARDEN_MODE": "observe"})
     assert loop(agent, 40) == [Heard()] * 40

@@ -126,7 +126,7 @@ def config_path(environment: Mapping[str, str], project: str) -> Path | None:
     """
     named = environment.get(VARIABLE)
     if named:
-        return Path(named)
+        return Path(project, named)  # the service works in no folder of the agent's
     candidates = [Path(project) / FILE_NAME] if project and Path(project).is_absolute() else []
     folder = user_folder()
     if folder is not None:
