@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import json5
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +17,8 @@ from loopwarden.hooks.plugins import PLUGINS
 from loopwarden.hooks.settings import SETTINGS
 from tests.cli.test_main import apart, run  # noqa: F401 - the fixture is used by name
 from tests.hooks.test_doctor import HOOK, Machine
+
+json5 = pytest.importorskip("json5", reason="the package that the reader is compared with is not here")
 from tests.hooks.test_forms import layouts, values
 from tests.hooks.test_install import everything, home  # noqa: F401 - the fixture is used by name
 
