@@ -17,13 +17,13 @@ from loopwarden.hooks.plugins import PLUGINS
 from loopwarden.hooks.settings import SETTINGS
 from tests.cli.test_main import apart, run  # noqa: F401 - the fixture is used by name
 from tests.hooks.test_doctor import HOOK, Machine
-
-json5 = pytest.importorskip("json5", reason="the package that the reader is compared with is not here")
 from tests.hooks.test_forms import layouts, values
 from tests.hooks.test_install import everything, home  # noqa: F401 - the fixture is used by name
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+json5 = pytest.importorskip("json5", reason="the package that the reader is compared with is not here")
 
 OPENCLAW = SETTINGS["openclaw"]
 MANIFEST, PACKAGE, SWITCH = OPENCLAW.parts
