@@ -42,6 +42,7 @@ class Fields:
         arguments: The tool's arguments; text is read as JSON.
         call: The call's id; none: calls are paired by tool and arguments, first in, first out.
         result: What the tool gave.
+        encoded: Whether that is JSON as text.
         read: Where in a result that is an object stands what the model reads; the rest is for people.
         error: What went wrong.
         calls: The calls of a batch.
@@ -62,6 +63,7 @@ class Fields:
     arguments: tuple[str, ...] = ("tool_input",)
     call: tuple[str, ...] = ("tool_use_id",)
     result: tuple[str, ...] = ("tool_response",)
+    encoded: bool = False
     read: tuple[str, ...] = ()
     error: tuple[str, ...] = ("error",)
     calls: str = "tool_calls"
@@ -248,6 +250,7 @@ _ROWS: Final = (
             run=("generation_id",),
             agent=(),
             result=("tool_output",),
+            encoded=True,
             error=("error_message",),
         ),
         warns=("after",),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from loopwarden.hooks.results import readable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -174,6 +176,8 @@ def _call(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> HookCal
     if tool is None:
         return None
     result = _first(data, fields.result)
+    if fields.encoded:
+        result = _decoded(result)
     error = _error(_first(data, fields.error)) if kind != "before" else None
     if error is None and isinstance(result, dict):
         error = _error(result.get("error"))
@@ -185,9 +189,9 @@ def _call(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> HookCal
         error = result if result.startswith(host.says_failed) else error
     return HookCall(
         tool=tool,
-        arguments=_arguments(_first(data, fields.arguments)),
+        arguments=_decoded(_first(data, fields.arguments)),
         call_id=_text(data, fields.call),
-        result=_read(result, fields.read),
+        result=readable(_read(result, fields.read)),
         error=error,
         interrupted=data.get("is_interrupt") is True or data.get("status") == "cancelled",
         went_well=data.get("status") == "success",
@@ -202,8 +206,8 @@ def _read(result: object, names: tuple[str, ...]) -> object:
     return result if found is None else found
 
 
-def _arguments(value: object) -> object:
-    """Arguments that are JSON as text are what the text says."""
+def _decoded(value: object) -> object:
+    """What is JSON as text is what the text says."""
     if isinstance(value, str) and value[:1] in {"{", "["}:
         try:
             return orjson.loads(value)
