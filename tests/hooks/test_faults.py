@@ -13,7 +13,6 @@ from loopwarden.hooks.answering import Answering
 from loopwarden.hooks.answers import SILENCE
 from loopwarden.hooks.faults import faults, note_fault
 from loopwarden.hooks.hosts import HOSTS
-from loopwarden.hooks.ledger import Ledger
 from tests.hooks.agents import Agent, Heard
 
 if TYPE_CHECKING:
@@ -69,31 +68,6 @@ def test_an_unknown_host_is_told(tmp_path: Path) -> None:
     assert answering.answer("emacs", b"{}", {}) == SILENCE
     answering.close()
     assert "'emacs' is no host; known: claude-code, codex, " in faults(tmp_path)[0]
-
-
-@pytest.mark.parametrize("file", ["sessions.db", "runs.db"])
-def test_a_damaged_file_lets_everything_run(tmp_path: Path, file: str) -> None:
-    (tmp_path / file).write_bytes(b"no database at all" * 500)
-    answering = Answering(tmp_path)
-    agent = Agent("claude-code", answering.answer)
-    assert {agent.call("Bash", {"command": "ls"}, "same").decision for _ in range(25)} == {"allow"}
-    answering.close()
-    assert "not a database" in faults(tmp_path)[0]
-
-
-def test_a_locked_file_lets_the_call_run(tmp_path: Path) -> None:
-    answering = Answering(tmp_path)
-    answering._ledger = Ledger(tmp_path / "sessions.db", wait_seconds=0.01)
-    agent = Agent("claude-code", answering.answer)
-    agent.call("Bash", {"command": "ls"}, "same")
-    other = sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    assert agent.call("Bash", {"command": "ls"}, "same") == Heard()
-    other.execute("ROLLBACK")
-    other.close()
-    assert agent.call("Bash", {"command": "ls"}, "same") == Heard()
-    answering.close()
-    assert ["locked" in line for line in faults(tmp_path)] == [True] * 2
 
 
 def test_a_session_that_can_not_be_read_begins_afresh(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from loopwarden.config.resolve import defaults
 from loopwarden.errors import LoopwardenError
 from loopwarden.guard import LoopGuard
 from loopwarden.hooks.answers import SILENCE
+from loopwarden.hooks.damage import RunsStore
 from loopwarden.hooks.desk import Desk
 from loopwarden.hooks.faults import note_fault, route_log, where
 from loopwarden.hooks.hosts import HOSTS
 from loopwarden.hooks.ledger import Ledger
 from loopwarden.hooks.payload import read_event
 from loopwarden.hooks.places import RUNS_FILE, SESSIONS_FILE
-from loopwarden.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ class Answering:
         self._folder = folder
         self._lock = threading.Lock()
         self._ledger = Ledger(folder / SESSIONS_FILE)
-        self._store: SqliteStore | None = None
+        self._store: RunsStore | None = None
         self._guards: dict[object, LoopGuard] = {}
         route_log(folder)
 
@@ -110,7 +110,7 @@ class Answering:
             guard = self._guards.get(key)
             if guard is None:
                 if self._store is None:
-                    self._store = SqliteStore(self._folder / RUNS_FILE, wait_seconds=_WAIT_SECONDS)
+                    self._store = RunsStore(self._folder / RUNS_FILE, _WAIT_SECONDS)
                 chosen = settings(path, row.name)
                 guard = LoopGuard(chosen, mode=cast("Mode | None", mode), store=self._store, record=record)
                 if len(self._guards) >= _MOST_GUARDS:

@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from loopwarden.errors import StoreError
+from loopwarden.hooks.damage import file_at, is_damage, set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from loopwarden.hooks.damage import File
 
 WAIT_SECONDS: Final = 1.5
 """How long an event waits for those of other processes."""
@@ -210,6 +213,7 @@ class Ledger:
         self._clock = clock
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._file: File | None = None
 
     @contextmanager
     def session(self, host: str, name: str) -> Iterator[Session]:
@@ -290,6 +294,17 @@ class Ledger:
                 _roll_back(connection)
 
     def _begun(self) -> sqlite3.Connection:
+        """A transaction; in a new file where the one that was there is damaged."""
+        try:
+            return self._begin()
+        except StoreError:
+            if self._file == file_at(self.path):
+                raise
+        return self._begin()
+
+    def _begin(self) -> sqlite3.Connection:
+        if self._connection is not None and file_at(self.path) != self._file:
+            self.close()  # it was removed, or set aside by another process
         try:
             connection = self._connection or self._open()
             connection.execute("BEGIN IMMEDIATE")
@@ -299,6 +314,7 @@ class Ledger:
 
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._file = file_at(self.path)
         connection = sqlite3.connect(
             self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
         )
@@ -327,6 +343,8 @@ class Ledger:
 
     def _fault(self, error: Exception) -> StoreError:
         self.close()
+        if is_damage(error):
+            set_aside(self.path, self._file)
         return StoreError(f"{self.path.name}: {error}")
 
 
