@@ -314,10 +314,11 @@ def test_a_mode_that_only_counts(machine: Machine) -> None:
 def test_files_that_are_damaged_and_open_to_others(machine: Machine) -> None:
     sqlite3.connect(machine.state / SESSIONS_FILE).close()
     (machine.state / RUNS_FILE).write_bytes(b"no database at all" * 100)
-    machine.state.chmod(0o755)
-    first, second = said(shared(machine), "wrong")
-    assert first == f"other people can look into {machine.state}"
-    assert second == f"{machine.state / RUNS_FILE} can't be used: file is not a database"
+    for mode, how in ((0o755, "look into"), (0o777, "write in")):
+        machine.state.chmod(mode)
+        first, second = said(shared(machine), "wrong")
+        assert first == f"other people can {how} {machine.state}"
+        assert second == f"{machine.state / RUNS_FILE} is damaged: file is not a database"
 
 
 def test_faults_of_today(machine: Machine) -> None:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ import orjson
 
 from loopwarden.errors import StoreError
 from loopwarden.hooks.damage import file_at, is_damage, set_aside
+from loopwarden.hooks.ledger_file import can_write, opened, opened_to_read, roll_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 WAIT_SECONDS: Final = 1.5
 """How long an event waits for those of other processes."""
 
-_PAUSE_SECONDS: Final = 0.005
-
-_LAYOUT: Final = 1
 _IDLE_SECONDS: Final = 14 * 24 * 3600.0
 """Sessions and deeds that are older are forgotten."""
 
@@ -60,17 +58,6 @@ _KEPT: Final = (
 )
 """Attributes of a session that have no column."""
 
-_TABLES: Final = (
-    """CREATE TABLE IF NOT EXISTS sessions (
-        host TEXT, session TEXT, project TEXT NOT NULL, begun REAL NOT NULL, seen REAL NOT NULL,
-        paused INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (host, session))""",
-    "CREATE INDEX IF NOT EXISTS sessions_seen ON sessions (seen)",
-    """CREATE TABLE IF NOT EXISTS deeds (
-        at REAL NOT NULL, host TEXT NOT NULL, session TEXT NOT NULL, project TEXT NOT NULL, tool TEXT,
-        action TEXT NOT NULL, detector TEXT, count INTEGER NOT NULL, key TEXT)""",
-    "CREATE INDEX IF NOT EXISTS deeds_at ON deeds (at)",
-    f"PRAGMA user_version = {_LAYOUT}",
-)
 _PUT: Final = """INSERT INTO sessions (host, session, project, begun, seen, paused, data)
     VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (host, session) DO UPDATE SET
     project = excluded.project, seen = excluded.seen, paused = excluded.paused, data = excluded.data"""
@@ -244,7 +231,7 @@ class Ledger:
 
     def sessions(self, since: float) -> list[tuple[Session, float, float]]:
         """Sessions with an event since then, newest first: each with its first and its last moment."""
-        with self._transaction() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 "SELECT host, session, project, paused, data, begun, seen FROM sessions WHERE seen >= ? "
                 "ORDER BY seen DESC",
@@ -254,7 +241,7 @@ class Ledger:
 
     def deeds(self, since: float) -> list[Deed]:
         """What was done since then, oldest first."""
-        with self._transaction() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT {', '.join(_DEED)} FROM deeds WHERE at >= ? ORDER BY at",  # noqa: S608 - names of columns
                 (since,),
@@ -291,7 +278,20 @@ class Ledger:
             except sqlite3.Error as error:
                 raise self._fault(error) from error
             finally:
-                _roll_back(connection)
+                roll_back(connection)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, or, where nothing can be written, what can be read."""
+        if can_write(self.path):
+            with self._transaction() as connection:
+                yield connection
+            return
+        try:
+            with closing(opened_to_read(self.path)) as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path.name}: {error}") from error
 
     def _begun(self) -> sqlite3.Connection:
         """A transaction; in a new file where the one that was there is damaged."""
@@ -315,55 +315,14 @@ class Ledger:
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         self._file = file_at(self.path)
-        connection = sqlite3.connect(
-            self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
-        )
-        try:
-            self._use_log(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            _lay_out(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-        return connection
-
-    def _use_log(self, connection: sqlite3.Connection) -> None:
-        """Others may be at it; SQLite doesn't wait for this one."""
-        until = time.monotonic() + self._wait
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
-            else:
-                return
+        self._connection = opened(self.path, self._wait)
+        return self._connection
 
     def _fault(self, error: Exception) -> StoreError:
         self.close()
         if is_damage(error):
             set_aside(self.path, self._file)
         return StoreError(f"{self.path.name}: {error}")
-
-
-def _lay_out(connection: sqlite3.Connection, path: Path) -> None:
-    (layout,) = connection.execute("PRAGMA user_version").fetchone()
-    if layout > _LAYOUT:
-        raise StoreError(f"{path} was written by a later version of loopwarden")
-    if layout < _LAYOUT:
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in _TABLES:
-            connection.execute(statement)
-        connection.execute("COMMIT")
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    """After a fault; after a commit, or where the connection was closed, there is nothing to do."""
-    with suppress(sqlite3.ProgrammingError):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _data(session: Session) -> bytes:

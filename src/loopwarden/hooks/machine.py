@@ -14,7 +14,9 @@ from loopwarden.config import load_config
 from loopwarden.errors import ConfigError
 from loopwarden.hooks.answering import MODE, config_path
 from loopwarden.hooks.checking import Finding
+from loopwarden.hooks.damage import is_damage
 from loopwarden.hooks.faults import faults
+from loopwarden.hooks.ledger_file import opened_to_read
 from loopwarden.hooks.places import LOCK_FILE, RUNS_FILE, SESSIONS_FILE, SOCKET_FILE
 from loopwarden_hook import VERSION, VERSION_WANTED
 
@@ -109,33 +111,43 @@ def _process(path: Path) -> int | None:
 
 
 def _files(state: Path) -> Iterator[Finding]:
-    if os.name != "nt" and state.stat().st_mode & 0o077:
-        text = f"other people can look into {state}"
-        yield Finding(level="wrong", text=text, todo=f"chmod 700 {state}")
-    sizes = []
-    for name in (SESSIONS_FILE, RUNS_FILE):
-        path = state / name
-        if not path.exists():
-            continue
-        fault = _damage(path)
-        if fault is None:
-            sizes.append(f"{name} {_size(path)}")
-        else:
-            todo = f"remove {path}; what the guard counted so far is lost then, nothing else"
-            yield Finding(level="wrong", text=f"{path} can't be used: {fault}", todo=todo)
-    yield Finding(level="ok", text=f"state in {state}: {', '.join(sizes) or 'nothing yet'}")
+    mode = state.stat().st_mode
+    if os.name != "nt" and mode & 0o077:
+        how = "write in" if mode & 0o022 else "look into"
+        yield Finding(level="wrong", text=f"other people can {how} {state}", todo=f"chmod 700 {state}")
+    paths = [path for path in (state / SESSIONS_FILE, state / RUNS_FILE) if path.exists()]
+    closed = [path for path in (state, *paths) if not os.access(path, os.R_OK | os.W_OK)]
+    if closed:
+        names = ", ".join(map(str, closed))
+        text = f"no permission to read and write {names}: nothing can be counted, so that every call passes"
+        yield Finding(
+            level="wrong", text=text, todo=f"give it back: chmod u+rwX {' '.join(map(str, closed))}"
+        )
+    for path in paths:
+        fault = _fault(path) if os.access(path, os.R_OK) else None
+        if fault is not None:
+            yield fault
+    said = ", ".join(f"{path.name} {_size(path)}" for path in paths)
+    yield Finding(level="ok", text=f"state in {state}: {said or 'nothing yet'}")
 
 
-def _damage(path: Path) -> str | None:
-    """What is wrong with a database."""
+def _fault(path: Path) -> Finding | None:
+    """What is wrong with a database that may be read."""
     try:
-        with closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)
-        ) as connection:
+        with closing(opened_to_read(path)) as connection:
             said = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+        damage = said != ["ok"]
+        reason = said[0].splitlines()[0]
     except sqlite3.Error as error:
-        return str(error)
-    return None if said == ["ok"] else said[0].splitlines()[0]
+        damage, reason = is_damage(error), str(error)
+        if not damage:
+            todo = "look again in a moment; if it stays so, see which process has it open"
+            return Finding(level="wrong", text=f"{path} can't be used: {reason}", todo=todo)
+    if not damage:
+        return None
+    lost = "what was counted so far" if path.name == RUNS_FILE else "pauses, allowed loops, and what was done"
+    todo = f"remove {path}, if the next hook does not set it aside; lost are {lost}"
+    return Finding(level="wrong", text=f"{path} is damaged: {reason}", todo=todo)
 
 
 def _size(path: Path) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,7 @@ LOCK_FILE: Final = "service.lock"
 
 
 def state_folder() -> Path:
-    """The folder, made if it is missing.
+    """The folder, made if it is missing. The default one is closed to other people where it was not.
 
     What `LOOPWARDEN_STATE` names, else `hooks` below `$XDG_STATE_HOME/loopwarden`, by default
     `~/.local/state/loopwarden`; the entry `loopwarden_hook` has the same rule.
@@ -31,9 +33,20 @@ def state_folder() -> Path:
     try:
         folder = Path(named) if named else _below_state() / "hooks"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not named:
+            _close(folder)
     except (OSError, RuntimeError) as error:
         raise StoreError(f"no folder for the state of the hooks: {error}; set {FOLDER} to one") from None
     return folder
+
+
+def _close(folder: Path) -> None:
+    """A folder that somebody else owns, or that can't be changed, stays as it is; doctor tells of it."""
+    if os.name != "nt":
+        found = folder.stat()
+        if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+            with suppress(OSError):
+                folder.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
 
 def _below_state() -> Path:
