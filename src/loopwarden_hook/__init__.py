@@ -36,7 +36,13 @@ _SECONDS = 5.0
 _LEAST_SECONDS, _MOST_SECONDS = 0.05, 600.0
 
 _ASK_SECONDS = 3.0
-"""How long the service is waited for."""
+"""How long the service is waited for, at most half of what a hook may take."""
+
+STUCK_SECONDS = 60.0
+"""A service that did not answer is not asked again for so long."""
+
+STUCK_FILE = "service.stuck"
+"""In the state folder: its age says when that was."""
 
 _START_SECONDS = 10.0
 """A service that was started less than this ago is not started again."""
@@ -57,6 +63,9 @@ def main() -> int:
         _limit()
         payload = _read()
         folder = state_folder()
+        if payload is None:
+            _note_long(host)
+            os._exit(0)
         answer = _ask(folder, host, event, payload)
         if answer is None:
             code, out, err = _by_itself(folder, host, event, payload)
@@ -88,27 +97,64 @@ def request(host: str, event: str, payload: bytes) -> bytes:
     return head.encode("utf-8", "surrogateescape") + variables + payload
 
 
+def fits_socket(folder: str) -> bool:
+    """Whether there can be a service for a state folder: the path of a socket may not be long."""
+    return len(os.fsencode(f"{folder}/service.sock")) <= _LONGEST_SOCKET
+
+
 def _ask(folder: str, host: str, event: str, payload: bytes) -> tuple[int, bytes, bytes] | None:
     """Ask the service; `None` where there is none, or it doesn't answer."""
-    path = f"{folder}/service.sock"
-    if os.environ.get("LOOPWARDEN_SERVICE") == "off" or len(os.fsencode(path)) > _LONGEST_SOCKET:
+    if os.environ.get("LOOPWARDEN_SERVICE") == "off" or not fits_socket(folder) or _is_stuck(folder):
         return None
     try:
-        from _socket import AF_UNIX, SOCK_STREAM, socket  # `socket` takes as long as all the rest
-
-        connection = socket(AF_UNIX, SOCK_STREAM)
-        connection.settimeout(_ASK_SECONDS)
-        connection.connect(path)
-        connection.sendall(request(host, event, payload))
-        data = b""
-        while piece := connection.recv(65536):
-            data += piece
-        connection.close()
+        data = _exchange(f"{folder}/service.sock", request(host, event, payload))
         head, _, rest = data.partition(b"\n")
         code, out, err = map(int, head.split())
+    except TimeoutError:
+        _note_stuck(folder)
+        return None
     except (OSError, ImportError, ValueError):
         return None
     return (code, rest[:out], rest[out:]) if len(rest) == out + err else None
+
+
+def _exchange(path: str, said: bytes) -> bytes:
+    from _socket import AF_UNIX, SOCK_STREAM, socket  # `socket` takes as long as all the rest
+
+    connection = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        connection.settimeout(min(_ASK_SECONDS, _seconds() / 2))
+        connection.connect(path)
+        connection.sendall(said)
+        data = b""
+        while piece := connection.recv(65536):
+            data += piece
+    finally:
+        connection.close()
+    return data
+
+
+def _is_stuck(folder: str) -> bool:
+    """Whether the service did not answer a moment ago."""
+    try:
+        age = time.time() - os.stat(f"{folder}/{STUCK_FILE}").st_mtime  # noqa: PTH116 - as above
+    except OSError:
+        return False
+    return 0 <= age < STUCK_SECONDS
+
+
+def _note_stuck(folder: str) -> None:
+    from pathlib import Path
+
+    from loopwarden.hooks.faults import note_fault
+
+    try:
+        path = Path(folder, STUCK_FILE)
+        path.touch(mode=0o600)
+    except OSError:
+        pass
+    text = f"the service did not answer; hooks answer by themselves for {STUCK_SECONDS:.0f} seconds"
+    note_fault(Path(folder), text)
 
 
 def _by_itself(folder: str, host: str, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
@@ -127,6 +173,8 @@ def _start_service(folder: str) -> None:
     lock = f"{folder}/service.lock"
     if os.environ.get("LOOPWARDEN_SERVICE") == "off" or os.name == "nt":
         return
+    if not fits_socket(folder) or _is_stuck(folder):
+        return
     try:
         if time.time() - os.stat(lock).st_mtime < _START_SECONDS:  # noqa: PTH116 - as above
             return
@@ -144,12 +192,23 @@ def _start_service(folder: str) -> None:
     )
 
 
-def _read() -> bytes:
+def _read() -> bytes | None:
+    """The event; `None` for one that is too long, which is read to its end all the same."""
     pieces, length = [], 0
-    while length <= MOST_BYTES and (piece := os.read(0, 1024 * 1024)):
-        pieces.append(piece)
+    while piece := os.read(0, 1024 * 1024):
         length += len(piece)
-    return b"".join(pieces) if length <= MOST_BYTES else b""
+        if length <= MOST_BYTES:
+            pieces.append(piece)
+        else:
+            pieces.clear()
+    return b"".join(pieces) if length <= MOST_BYTES else None
+
+
+def _note_long(host: str) -> None:
+    from loopwarden.hooks.faults import note_fault
+    from loopwarden.hooks.places import state_folder as made_folder
+
+    note_fault(made_folder(), f"{host}: the event is longer than {MOST_BYTES >> 20} MB, so it passed unseen")
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -166,9 +225,14 @@ def _limit() -> None:
         return
     import signal
 
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, _seconds())
+
+
+def _seconds() -> float:
+    """How long this may take."""
     try:
         seconds = float(os.environ.get("LOOPWARDEN_TIMEOUT") or _SECONDS)
     except ValueError:
         seconds = _SECONDS
-    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, min(max(_LEAST_SECONDS, seconds), _MOST_SECONDS))
+    return min(max(_LEAST_SECONDS, seconds), _MOST_SECONDS)

@@ -17,8 +17,8 @@ from loopwarden.hooks.checking import Finding
 from loopwarden.hooks.damage import is_damage
 from loopwarden.hooks.faults import faults
 from loopwarden.hooks.ledger_file import opened_to_read
-from loopwarden.hooks.places import LOCK_FILE, RUNS_FILE, SESSIONS_FILE, SOCKET_FILE
-from loopwarden_hook import VERSION, VERSION_WANTED
+from loopwarden.hooks.places import FOLDER, LOCK_FILE, RUNS_FILE, SESSIONS_FILE, SOCKET_FILE
+from loopwarden_hook import VERSION, VERSION_WANTED, fits_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,8 +75,19 @@ def _config(environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
 
 
 def _service(state: Path) -> Iterator[Finding]:
-    version = _version(state / SOCKET_FILE)
+    if not fits_socket(str(state)):
+        text = f"no service, as the path of {state} is too long for a socket; hooks answer by themselves"
+        yield Finding(level="note", text=text, todo=f"set {FOLDER} to a shorter one to have them faster")
+        return
     process = _process(state / LOCK_FILE)
+    who = f", process {process}" if process is not None else ""
+    try:
+        version = _version(state / SOCKET_FILE)
+    except TimeoutError:
+        text = f"the service{who}{',' if who else ''} does not answer; hooks answer by themselves meanwhile"
+        todo = f"kill -9 {process or 'PROCESS'}; a hook starts another one"
+        yield Finding(level="wrong", text=text, todo=todo)
+        return
     if version is None:
         text = "the service is not running; the next hook starts it"
         yield Finding(level="ok", text=text)
@@ -84,24 +95,31 @@ def _service(state: Path) -> Iterator[Finding]:
         text = f"the service is of version {version}, this is {VERSION}; the next hook replaces it"
         yield Finding(level="note", text=text)
     else:
-        who = f", process {process}" if process is not None else ""
         yield Finding(level="ok", text=f"the service is running (version {version}{who})")
 
 
 def _version(path: Path) -> str | None:
-    """The version of the service; `None` where none answers."""
+    """The version of the service; `None` where none answers.
+
+    Raises:
+        TimeoutError: There is one, and it doesn't answer.
+    """
     if not hasattr(socket, "AF_UNIX"):
         return None
-    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_ASK_SECONDS)
-        connection.connect(str(path))
-        connection.sendall(f"loopwarden-hook {VERSION} {VERSION_WANTED} - 0 0\n".encode())
-        data = b""
-        while len(data) < 200 and (piece := connection.recv(200)):  # noqa: PLR2004 - much longer than an answer
-            data += piece
-        head, _, said = data.partition(b"\n")
-        return (said if head else b"").decode("utf-8", "replace") or "unknown"
-    return None
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_ASK_SECONDS)
+            connection.connect(str(path))
+            connection.sendall(f"loopwarden-hook {VERSION} {VERSION_WANTED} - 0 0\n".encode())
+            data = b""
+            while len(data) < 200 and (piece := connection.recv(200)):  # noqa: PLR2004 - more than an answer
+                data += piece
+    except TimeoutError:
+        raise
+    except OSError:
+        return None
+    head, _, said = data.partition(b"\n")
+    return (said if head else b"").decode("utf-8", "replace") or "unknown"
 
 
 def _process(path: Path) -> int | None:
@@ -162,7 +180,7 @@ def _faults(state: Path, now: float) -> Iterator[Finding]:
     if recent:
         shown = "; ".join(recent[-_SHOWN:])
         many = f"{len(recent)} faults" if len(recent) > 1 else "1 fault"
-        text = f"{many} in the last 24 hours, in which calls passed unseen: {shown}"
+        text = f"{many} in the last 24 hours, where calls may have passed unseen: {shown}"
         yield Finding(level="wrong", text=text, todo=f"see {state / 'faults.log'}")
 
 

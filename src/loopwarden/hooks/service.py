@@ -19,7 +19,7 @@ from loopwarden.hooks.answering import Answering
 from loopwarden.hooks.answers import SILENCE, Answer
 from loopwarden.hooks.faults import note_fault
 from loopwarden.hooks.places import LOCK_FILE, SOCKET_FILE, state_folder
-from loopwarden_hook import MOST_BYTES, VERSION, VERSION_WANTED
+from loopwarden_hook import MOST_BYTES, VERSION, VERSION_WANTED, fits_socket
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,9 +125,11 @@ def _claimed(folder: Path) -> IO[str] | None:
 
 
 def main() -> None:
-    """Serve the user's state folder, unless somebody does."""
+    """Serve the user's state folder, unless somebody does or its path is too long for a socket."""
     os.umask(0o077)
     folder = state_folder()
+    if not fits_socket(str(folder)):
+        return
     lock = _claimed(folder)
     if lock is None:
         return
