@@ -202,3 +202,15 @@ def test_observing_says_nothing_and_writes_it_down(answering: Answering, tmp_pat
     ledger = Ledger(tmp_path / "sessions.db")
     assert [deed.action for deed in ledger.deeds(0)] == ["would warn", "would block", "would abort"]
     ledger.close()
+
+
+@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("session", ["s1", "s\x1b]0;mine\x07\n\u202e"])
+def test_nothing_that_a_terminal_obeys_is_said(name: str, session: str, answering: Answering) -> None:
+    """Names are the agent's and its servers' words; they are shown, and nothing else of them."""
+    agent = Agent(name, answering.answer, session=session)
+    heard = [agent.call("mcp__a\x1b[2J__b\nc\x07", {"a": 1}, "same") for _ in range(21)]
+    said = [text for one in heard for text in (one.model, one.person)]
+    assert any("mcp__a\ufffd[2J__b\ufffdc\ufffd" in text for text in said)
+    assert [text for text in said if not text.replace("\n\n", "").isprintable()] == []
+    assert heard[-1].decision == "deny"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loopwarden.cli.status import plain
 from loopwarden.errors import LoopwardenError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def allow(
     _for_people("allow")
     with closing(_sessions()) as sessions:
         for session in sessions.allow(key):
-            typer.echo(f"{session.host}, session {session.name}: this loop passes from now on")
+            typer.echo(f"{session.host}, session {plain(session.name)}: this loop passes from now on")
 
 
 def _switch(name: str | None, command: str) -> None:
@@ -56,9 +57,9 @@ def _switch(name: str | None, command: str) -> None:
         new = sessions.pause(found, paused=command == "pause")
     now = "is quiet" if command == "pause" else "is on"
     already = "" if new else " already"
-    typer.echo(f"{found.session.host}, session {found.session.name}: the guard {now}{already}")
+    typer.echo(f"{found.session.host}, session {plain(found.session.name)}: the guard {now}{already}")
     if command == "pause" and new:
-        typer.echo(f"To have it on again: loopwarden resume {found.session.name}")
+        typer.echo(f"To have it on again: loopwarden resume {plain(found.session.name)}")
 
 
 def _sessions() -> Sessions:

@@ -113,13 +113,13 @@ def _table(console: Console, title: str, head: Sequence[str], rows: list[tuple[s
     if not rows:
         console.print(Text("  none"))
         return
-    every = [tuple(head), *(tuple(_plain(cell) for cell in row) for row in rows)]
+    every = [tuple(head), *(tuple(plain(cell) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in every) for column in range(len(head))]
     for row in every:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         console.print(Text(f"  {line.rstrip()}"))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """An agent's words can't write to the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

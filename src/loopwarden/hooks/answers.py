@@ -6,7 +6,7 @@ an answer with a key they don't know, and then let the tool run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
@@ -67,7 +67,15 @@ def say(host: HookHost, kind: Kind, event: str, saying: Saying) -> Answer:
     """
     if saying.decision == "note" and kind not in host.warns:
         return SILENCE
-    return _DIALECTS[host.dialect](kind, event, saying)
+    shown = replace(saying, text=_printable(saying.text), person=_printable(saying.person))
+    return _DIALECTS[host.dialect](kind, event, shown)
+
+
+def _printable(text: str) -> str:
+    """A line as a terminal may show it: names of tools and sessions are the agent's words."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _json(value: Mapping[str, Any]) -> Answer:
