@@ -317,6 +317,7 @@ def test_the_commands_in_a_project_as_json(home: Path) -> None:
         "exists": True,
         "diff": "",
         "backup": None,
+        "switched_off": [],
     }
     assert '"command": "loopwarden-hook codex"' in path.read_text()
     code, out, _ = run("uninstall", "codex", "--project", "--json")

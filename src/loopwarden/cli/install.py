@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from loopwarden.hooks.hosts import HOSTS
+
 if TYPE_CHECKING:
     from loopwarden.hooks.installing import Change
     from loopwarden.hooks.settings import Scope, Settings
@@ -18,7 +20,7 @@ Host = Annotated[
     str,
     typer.Argument(
         metavar="HOST",
-        help="claude-code, codex, gemini, qwen, kimi, copilot, cursor, hermes, opencode, or openclaw.",
+        help=f"One of {', '.join(HOSTS)}.",
     ),
 ]
 InProject = Annotated[
@@ -40,16 +42,17 @@ def install(host: Host, project: InProject = False, dry_run: DryRun = False, as_
     """
     from loopwarden.hooks.installing import carry_out, files_of, hook_program, plan_install
     from loopwarden.hooks.places import state_folder
+    from loopwarden.hooks.switches import switched_off
 
     settings, scope, state = host_settings(host), _scope(project), state_folder()
     files = files_of(settings, scope, os.environ, _project())
     program = hook_program(scope)
     changes = [plan_install(one, scope, path, program, state) for one, path in files]
     backups = [None if dry_run else carry_out(change, state, installs=True) for change in changes]
+    off = list(switched_off(settings, os.environ, _project()))
     if as_json:
-        _print_json(
-            changes, dry_run, {"backup": next((str(one) for one in backups if one is not None), None)}
-        )
+        backup = next((str(one) for one in backups if one is not None), None)
+        _print_json(changes, dry_run, {"backup": backup, "switched_off": [text for text, _ in off]})
     elif dry_run:
         _print_diff(changes)
     elif not _changed(changes):
@@ -64,6 +67,9 @@ def install(host: Host, project: InProject = False, dry_run: DryRun = False, as_
             typer.echo(f"What it said before: {backup}")
         typer.echo(settings.next)
         typer.echo(f"To see that it works: loopwarden doctor {host}")
+    if not as_json:
+        for text, todo in off:
+            typer.echo(f"But {text}; {todo}", err=True)
 
 
 def uninstall(
@@ -123,8 +129,6 @@ def _project() -> Path:
 
 
 def _title(settings: Settings) -> str:
-    from loopwarden.hooks.hosts import HOSTS
-
     return HOSTS[settings.host].title
 
 

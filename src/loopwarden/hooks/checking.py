@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from loopwarden.hooks.entries import PROGRAM, SettingsError, words
+from loopwarden.hooks import json_form
+from loopwarden.hooks.answering import MODE
+from loopwarden.hooks.entries import PROGRAM, NotUnderstoodError, SettingsError, faults, variables, words
 from loopwarden.hooks.forms import FORMS
 from loopwarden.hooks.hosts import HOSTS
 from loopwarden.hooks.installing import read_settings
-from loopwarden.hooks.json_tree import JsonTextError, read_tree, value_of
 from loopwarden.hooks.limits import limits
 from loopwarden.hooks.self_test import self_test
+from loopwarden.hooks.settings import SCOPES
+from loopwarden.hooks.switches import switched_off
 from loopwarden.hooks.trust import distrusted
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 Level: TypeAlias = Literal["ok", "note", "wrong"]
 """`wrong` is what a person should do something about."""
-
-_SCOPES: Final[tuple[Scope, ...]] = ("user", "project")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ def check_host(
     folder = settings.user_folder(environment)
     report = HostReport(name=host.name, title=host.title, program=program, limits=limits(host))
     there: dict[Scope, list[Hook]] = {}
-    for scope in _SCOPES:
+    for scope in SCOPES:
         path = settings.path(scope, environment, project)
         if path is not None and (scope == "user" or path != settings.path("user", environment, project)):
             hooks = _look(settings, scope, path, folder, environment, report)
@@ -102,7 +101,8 @@ def check_host(
         return report
     if "user" in there:
         report.findings.extend(_parts(settings, environment, project))
-    report.findings.extend(_switches(settings, environment, project))
+    for text, todo in switched_off(settings, environment, project):
+        report.findings.append(Finding(level="wrong", text=text, todo=todo))
     if len(there) > 1 and not host.fields.call:
         text = "the hooks are in both files, so that each call counts twice"
         todo = f"loopwarden uninstall {host.name} --project"
@@ -124,9 +124,13 @@ def _look(
     try:
         text = read_settings(path)
         hooks = FORMS[settings.form].find(settings, text) if text is not None else []
-        if text is not None and not settings.comments and text.strip():
-            json.loads(text)
-    except (SettingsError, OSError, ValueError) as error:
+        if text is not None and settings.form in {"groups", "list"}:
+            json_form.check(settings, text)
+    except NotUnderstoodError as error:
+        said = f"{path}: {error}; whether the hooks are in it can't be told"
+        found.append(Finding(level="wrong", text=said, todo=again))
+        return []
+    except (SettingsError, OSError) as error:
         reason = str(error).removeprefix(f"{path}: ")
         said = f"{path}: {reason}; {report.title} reads nothing of it"
         found.append(Finding(level="wrong", text=said, todo="repair the file, or remove it"))
@@ -183,6 +187,12 @@ def _entries(settings: Settings, hooks: list[Hook], again: str) -> Iterator[Find
         if said != right:
             text = f"the hook for {hook.event} says {' '.join(said) or 'no host'!r}, not {' '.join(right)!r}"
             yield Finding(level="wrong", text=text, todo=again)
+    kinds: dict[str, list[str]] = {}
+    for hook in hooks:
+        for fault in faults(settings, hook):
+            kinds.setdefault(fault, []).append(hook.event)
+    for fault, events in kinds.items():
+        yield Finding(level="wrong", text=f"the hook for {', '.join(events)} {fault}", todo=again)
 
 
 def _command(
@@ -190,6 +200,11 @@ def _command(
 ) -> Iterator[Finding]:
     said = words(command)
     named = said[0]
+    if before := variables(command):
+        text = f"variables stand before the command: {', '.join(name.split('=')[0] for name in before)}"
+        if f"{MODE}=observe" in before:
+            text = f"{MODE} is observe before the command: loops are counted, nothing is refused"
+        yield Finding(level="note", text=text)
     program = _which(named, environment)
     if program is None:
         bare = "/" not in named and "\\" not in named
@@ -210,35 +225,6 @@ def _command(
         yield Finding(level="ok", text=f"self-test: {named} refuses a loop")
     else:
         yield Finding(level="wrong", text=f"self-test of {named}: {fault}", todo=again)
-
-
-def _switches(settings: Settings, environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
-    """Settings by which the host runs no hooks at all."""
-    files = [
-        one.path(scope, environment, project) for one in (settings, *settings.parts) for scope in _SCOPES
-    ]
-    files += [project / name for name in settings.also]
-    if settings.switch_file is not None:
-        files.append(settings.user_folder(environment) / settings.switch_file)
-    for file in dict.fromkeys(filter(None, files)):
-        value = _value(file)
-        for keys, off in settings.switches:
-            here: Any = value
-            for key in keys:
-                here = here.get(key) if isinstance(here, dict) else None
-            if here is off:
-                name = ".".join(keys)
-                text = f"{settings.host} does not run these hooks: {name} is {str(off).lower()} in {file}"
-                yield Finding(level="wrong", text=text, todo=f"remove {name} there")
-
-
-def _value(path: Path) -> Any:
-    """What a settings file says; nothing for one that can't be read."""
-    try:
-        text = read_settings(path) or "{}"
-        return tomllib.loads(text) if path.suffix == ".toml" else value_of(text, read_tree(text, json5=True))
-    except (SettingsError, JsonTextError, tomllib.TOMLDecodeError, RecursionError, OSError):
-        return None
 
 
 def _which(name: str, environment: Mapping[str, str]) -> str | None:

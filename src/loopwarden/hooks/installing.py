@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import sysconfig
 from contextlib import contextmanager, suppress
@@ -240,14 +241,17 @@ def _replace(target: Path, data: bytes, mode: int | None, there: os.stat_result 
 
 def _read(path: Path) -> bytes | None:
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise SettingsError(f"{path}: is a folder")
+        if not stat.S_ISREG(mode):  # a pipe would be waited for, a device has no end
+            raise SettingsError(f"{path}: is no regular file")
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except NotADirectoryError:
         raise SettingsError(f"{path}: a part of the path is no folder") from None
-    except IsADirectoryError:
-        raise SettingsError(f"{path}: is a folder") from None
     if len(data) > MAX_BYTES:
         raise SettingsError(f"{path}: is larger than {MAX_BYTES} bytes, the limit for a settings file")
     return data

@@ -29,11 +29,46 @@ def find(settings: Settings, text: str) -> list[Hook]:
     events = root.get(_HOOKS)
     found = []
     for event in events.items if events is not None else ():
-        for hook in _hooks(settings, event.node):
+        for hook, group in _hooks(settings, event.node):
+            if not _is_ours(settings, text, hook):
+                continue
             entry = value_of(text, hook)
-            if words(entry.get(settings.command)):
-                found.append(Hook(event=event.key, command=entry[settings.command], entry=entry))
+            around = {
+                item.key: value_of(text, item.node)
+                for item in (group.items if group is not None else ())
+                if item.key != _HOOKS
+            }
+            command = entry[settings.command]
+            found.append(Hook(event=event.key, command=command, entry=entry, group=around))
     return found
+
+
+def check(settings: Settings, text: str) -> None:
+    """Whether the host reads the text: one that is stricter than this reader reads nothing of it.
+
+    Raises:
+        SettingsError: It does not.
+    """
+    if empty(text) and (settings.comments or not text.strip()):
+        return
+    root = _root(text)
+    if not settings.commas and (comma := _last_comma(root)) is not None:
+        line = text.count("\n", 0, comma) + 1
+        raise SettingsError(f"line {line}: a comma too many, so that the agent reads nothing of the file")
+    if not settings.comments:
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SettingsError(
+                f"line {error.lineno}: a comment, so that the agent reads nothing of the file"
+            ) from None
+
+
+def _last_comma(node: Node) -> int | None:
+    """Where a comma stands after which nothing comes."""
+    if node.items and node.items[-1].comma is not None:
+        return node.items[-1].comma
+    return next((at for item in node.items if (at := _last_comma(item.node)) is not None), None)
 
 
 def put(settings: Settings, text: str, hooks: list[Hook]) -> str:
@@ -42,9 +77,8 @@ def put(settings: Settings, text: str, hooks: list[Hook]) -> str:
     Raises:
         SettingsError: The text can't be read, or has something else where hooks belong.
     """
-    if not settings.comments and not empty(text):
-        _strict(text)
-    if complete(find(settings, text), hooks):
+    check(settings, text)
+    if complete(settings, find(settings, text), hooks):
         return text
     by_event = {hook.event: _value(settings, hook) for hook in hooks}
     if empty(text):
@@ -162,17 +196,17 @@ def _cut_event(settings: Settings, text: str, groups: Node, edits: list[Edit]) -
     return gone
 
 
-def _hooks(settings: Settings, groups: Node) -> list[Node]:
-    """All hooks of an event."""
+def _hooks(settings: Settings, groups: Node) -> list[tuple[Node, Node | None]]:
+    """All hooks of an event, each with its group."""
     if groups.kind != "list":
         return []
     if settings.form == "list":
-        return [item.node for item in groups.items if item.node.kind == "object"]
-    found: list[Node] = []
+        return [(item.node, None) for item in groups.items if item.node.kind == "object"]
+    found: list[tuple[Node, Node | None]] = []
     for group in groups.items:
         hooks = group.node.get(_HOOKS) if group.node.kind == "object" else None
         if hooks is not None and hooks.kind == "list":
-            found += [item.node for item in hooks.items if item.node.kind == "object"]
+            found += [(item.node, group.node) for item in hooks.items if item.node.kind == "object"]
     return found
 
 
@@ -194,17 +228,6 @@ def _root(text: str) -> Node:
     if root.kind != "object":
         raise SettingsError("is no JSON object")
     return root
-
-
-def _strict(text: str) -> None:
-    """A host that reads no comments reads nothing of a file that has some."""
-    _root(text)
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        raise SettingsError(
-            f"line {error.lineno}: a comment or a comma too many, so that the agent reads nothing of the file"
-        ) from None
 
 
 def _with(settings: Settings, value: Any, by_event: dict[str, Any]) -> Any:

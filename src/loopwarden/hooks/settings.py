@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Scope: TypeAlias = Literal["user", "project"]
 
+SCOPES: Final[tuple[Scope, ...]] = ("user", "project")
+
 Form: TypeAlias = Literal["groups", "list", "toml", "yaml", "file", "asset", "plugin"]
 """How a settings file has its hooks.
 
@@ -51,7 +53,9 @@ class Settings:
         top: What a file needs besides hooks.
         says_event: Whether the event has to stand in the command, because the host does not send its name.
         comments: Whether the host reads a file with comments.
+        commas: Whether the host reads a JSON file with a comma after a last entry.
         switches: Keys of its settings, and the value by which they switch hooks off.
+        disabled: Keys of lists with the names, or else commands, of hooks that it does not run.
         switch_file: Where these are, if in another file of the same folder.
         also: Further files with such keys: of the project, or of the whole machine.
         programs: What people start it by.
@@ -74,7 +78,9 @@ class Settings:
     top: Mapping[str, Any] = field(default_factory=dict)
     says_event: bool = False
     comments: bool = False
+    commas: bool = False
     switches: tuple[tuple[tuple[str, ...], bool], ...] = ()
+    disabled: tuple[tuple[str, ...], ...] = ()
     switch_file: str | None = None
     also: tuple[str, ...] = ()
     next: str = ""
@@ -118,6 +124,9 @@ class Settings:
 
 
 _ABOVE: Final = ".."
+
+_DISABLED: Final = (("hooksConfig", "disabled"), ("hooks", "disabled"))
+"""The second of the two is that of earlier versions."""
 
 _OFF: Final = ((("disableAllHooks",), True),)
 
@@ -178,6 +187,7 @@ _ROWS: Final = (
         entry={"name": "loopwarden", "type": "command"},
         comments=True,
         switches=((("hooksConfig", "enabled"), False),),
+        disabled=_DISABLED,
         also=("/etc/gemini-cli/settings.json",),
         programs=("gemini",),
         next="Sessions that are open take it up when they are started again.",
@@ -192,6 +202,7 @@ _ROWS: Final = (
         entry={"name": "loopwarden", "type": "command"},
         comments=True,
         switches=_OFF,
+        disabled=_DISABLED,
         also=("/etc/qwen-code/settings.json",),
         programs=("qwen",),
         next="Sessions that are open take it up when they are started again.",
@@ -234,6 +245,7 @@ _ROWS: Final = (
         entry={},
         top={"version": 1},
         comments=True,
+        commas=True,
         programs=("cursor", "cursor-agent"),
         next="Cursor reads the file again by itself.",
     ),

@@ -37,7 +37,7 @@ def put(settings: Settings, text: str, hooks: list[Hook]) -> str:
     Raises:
         SettingsError: The text can't be read, or has something else where hooks belong.
     """
-    if complete(find(settings, text), hooks):
+    if complete(settings, find(settings, text), hooks):
         return text
     before = drop(settings, text)
     value = _read(before)

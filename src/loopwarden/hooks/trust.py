@@ -12,7 +12,9 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
-from loopwarden.hooks.entries import words
+from loopwarden.hooks.entries import SettingsError, words
+from loopwarden.hooks.installing import read_settings
+from loopwarden.hooks.yaml_form import said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -87,7 +89,7 @@ def _codex_hooks(path: Path) -> Iterator[tuple[str, int, int, dict[str, Any], st
 
 def _hermes(folder: Path, path: Path, hooks: list[Hook]) -> Iterator[str]:
     """Hermes notes each event with its command."""
-    if re.search(r"(?m)^hooks_auto_accept:[ \t]*true\b", _text(path)):
+    if (said(_text(path), "hooks_auto_accept") or "").lower() in {"true", "yes", "on"}:
         return
     noted = _json(folder / "shell-hooks-allowlist.json").get("approvals")
     agreed = (
@@ -107,8 +109,8 @@ _LOOKS: Final[Mapping[str, Callable[[Path, Path, list[Hook]], Iterator[str]]]] =
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError):
+        return read_settings(path) or ""
+    except (OSError, SettingsError):
         return ""
 
 
