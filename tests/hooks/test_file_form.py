@@ -24,7 +24,7 @@ def test_what_is_put_in_is_found_and_taken_out() -> None:
     hooks = wanted(OPENCODE, PROGRAM)
     text = file_form.put(OPENCODE, "", hooks)
     assert text == PLUGINS["opencode"].contents(["/a b/loopwarden-hook"])["plugins/loopwarden.js"]
-    assert complete(file_form.find(OPENCODE, text), hooks)
+    assert complete(OPENCODE, file_form.find(OPENCODE, text), hooks)
     assert file_form.put(OPENCODE, text, hooks) == text
     assert file_form.drop(OPENCODE, text) == ""
 
@@ -33,7 +33,7 @@ def test_another_version_or_command_is_replaced() -> None:
     hooks = wanted(OPENCODE, PROGRAM)
     new = file_form.put(OPENCODE, "", hooks)
     for old in (new.replace('VERSION = "', 'VERSION = "9'), new.replace("/a b/", "/c/")):
-        assert not complete(file_form.find(OPENCODE, old), hooks)
+        assert not complete(OPENCODE, file_form.find(OPENCODE, old), hooks)
         assert file_form.put(OPENCODE, old, hooks) == new
 
 

@@ -213,6 +213,16 @@ def test_a_change_by_somebody_else_is_seen(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{"a": 1}'
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe, path = tmp_path / "pipe", tmp_path / "settings.json"
+    os.mkfifo(pipe)
+    path.symlink_to(pipe)
+    for change in (put, take_out):
+        with pytest.raises(SettingsError, match=r"settings\.json: is no regular file"):
+            change(path, tmp_path / "state")
+
+
 @pytest.mark.parametrize("inside", ["settings.json/x.json", ""])
 def test_a_path_that_is_no_file(inside: str, tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_bytes(b"{}")
@@ -322,6 +332,27 @@ def test_the_commands_in_a_project_as_json(home: Path) -> None:
     assert '"command": "loopwarden-hook codex"' in path.read_text()
     code, out, _ = run("uninstall", "codex", "--project", "--json")
     assert (code, json.loads(out)["exists"], path.parent.exists()) == (0, False, False)
+
+
+def test_hooks_that_are_switched_off_are_said(home: Path) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{"disableAllHooks": true}')
+    said = f"claude-code does not run these hooks: disableAllHooks is true in {path}"
+    for _ in range(2):
+        code, _, err = run("install", "claude-code")
+        assert (code, err) == (0, f"But {said}; remove disableAllHooks there\n")
+    _, out, err = run("install", "claude-code", "--json")
+    assert (json.loads(out)["switched_off"], err) == ([said], "")
+    path.write_text("{}")
+    assert run("install", "claude-code")[2] == ""
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_the_help_names_all_hosts(command: str) -> None:
+    _, out, _ = run(command, "--help")
+    said = " ".join(out.replace("│", " ").split())
+    assert f"One of {', '.join(SETTINGS)}." in said
 
 
 @pytest.mark.parametrize(

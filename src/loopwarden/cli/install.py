@@ -63,8 +63,8 @@ def install(host: Host, project: InProject = False, dry_run: DryRun = False, as_
         )
         if len(changes) > 1:
             typer.echo(f"Switched on in {changes[-1].path}")
-        for backup in filter(None, backups):
-            typer.echo(f"What it said before: {backup}")
+        for kept in filter(None, backups):
+            typer.echo(f"What it said before: {kept}")
         typer.echo(settings.next)
         typer.echo(f"To see that it works: loopwarden doctor {host}")
     if not as_json:
