@@ -189,6 +189,7 @@ def _start_service(folder: str) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
+        env={**os.environ, "LOOPWARDEN_STATE": os.path.abspath(folder)},  # noqa: PTH100 - as above
     )
 
 

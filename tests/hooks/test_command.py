@@ -108,6 +108,17 @@ def test_a_service_takes_over_and_nothing_is_lost(state: Path) -> None:
     assert faults(state) == []
 
 
+def test_a_state_folder_named_without_its_root_is_the_same_for_the_service(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(state.parent)
+    monkeypatch.setenv("LOOPWARDEN_STATE", state.name)
+    one_call(0)
+    until((state / SOCKET_FILE).exists)
+    assert one_call(1) == b""
+    assert faults(state) == []
+
+
 def test_without_a_service_it_is_the_same(state: Path) -> None:
     answers = [one_call(number, LOOPWARDEN_SERVICE="off") for number in range(21)]
     assert [number for number, answer in enumerate(answers) if answer] == [10, 20]
