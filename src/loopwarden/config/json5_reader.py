@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from loopwarden.config.document import Document
+
+if TYPE_CHECKING:
+    from loopwarden.config.document import Path
 
 MAX_DEPTH: Final = 64
 """Deepest nesting of objects and lists that is read."""
 
 _LINES_DEPTH = 10  # deeper keys belong to other programs' settings; their lines would only take memory
 _MAX_DIGITS = 400  # longer numbers are no settings, and Python refuses to convert them at 4,300
-
-Path: TypeAlias = tuple[str | int, ...]
-"""Keys and list indexes from the top of the file."""
 
 
 class Json5Error(ValueError):
@@ -35,21 +36,6 @@ class Json5Error(ValueError):
         self.reason = reason
         self.line = line
         super().__init__(f"line {line}: {reason}")
-
-
-@dataclass(slots=True, kw_only=True)
-class Document:
-    """One file, read.
-
-    Attributes:
-        value: What it holds.
-        lines: Line (from 1) of keys and list entries, by path.
-        duplicates: Paths of keys that came a second time, with the line of that second time.
-    """
-
-    value: Any = None
-    lines: dict[Path, int] = field(default_factory=dict)
-    duplicates: list[tuple[Path, int]] = field(default_factory=list)
 
 
 _NEWLINE = re.compile(r"\r\n|[\n\r\u2028\u2029]")

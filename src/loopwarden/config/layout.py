@@ -11,7 +11,7 @@ from loopwarden.config.wording import dotted, line_of, nearest, shown
 from loopwarden.errors import ConfigProblem
 
 if TYPE_CHECKING:
-    from loopwarden.config.json5_reader import Document, Path
+    from loopwarden.config.document import Document, Path
 
 BLOCK: Final = TOP[-1]
 

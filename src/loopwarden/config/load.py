@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import ValidationError
 
+from loopwarden.config.document import Document
 from loopwarden.config.find import read_config
-from loopwarden.config.json5_reader import MAX_DEPTH, Document, Json5Error, read_json5
+from loopwarden.config.json5_reader import MAX_DEPTH, Json5Error, read_json5
 from loopwarden.config.layout import Layout, lay_out
 from loopwarden.config.merge import Layer, Written
 from loopwarden.config.problems import MOST, problems_of
@@ -78,7 +79,7 @@ def _resolve(document: Document, source: str | None) -> Config:
         source=source,
         agents=tuple(layout.agents),
         notices=tuple(layout.notices),
-        lines=document.lines,
+        document=document,
     )
 
 

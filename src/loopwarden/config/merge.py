@@ -15,7 +15,7 @@ from loopwarden.config.builtin import preset, tool_profiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from loopwarden.config.json5_reader import Path
+    from loopwarden.config.document import Path
 
 
 class Layer(IntEnum):

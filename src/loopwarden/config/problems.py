@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 from loopwarden.config.schema import Block, LoopDetection
 from loopwarden.config.wording import LARGEST, dotted, line_of, nearest, shown
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from loopwarden.config.json5_reader import Path
+    from loopwarden.config.document import Path
 
 MOST: Final = 200
 """Most faults that one error tells; a file with more is no configuration."""
@@ -36,18 +36,20 @@ _ALLOWED = {
 }
 
 
-def problems_of(error: ValidationError, at: Path, lines: Mapping[Path, int]) -> list[ConfigProblem]:
-    """Every fault that the models found in the block at `at`, up to `MOST`."""
-    return [_problem(detail, at, lines) for detail in error.errors(include_url=False)[:MOST]]
+def problems_of(
+    error: ValidationError, at: Path, lines: Mapping[Path, int], model: type[Block] = LoopDetection
+) -> list[ConfigProblem]:
+    """Every fault that `model` found in the block at `at`, up to `MOST`."""
+    return [_problem(detail, at, lines, model) for detail in error.errors(include_url=False)[:MOST]]
 
 
-def _problem(detail: ErrorDetails, at: Path, lines: Mapping[Path, int]) -> ConfigProblem:
+def _problem(detail: ErrorDetails, at: Path, lines: Mapping[Path, int], model: type[Block]) -> ConfigProblem:
     loc = tuple(part for part in detail["loc"] if part != "[key]")
     path = (*at, *loc)
     kind = detail["type"]
     suggestion = None
     if kind == "extra_forbidden":
-        known = known_keys(loc[:-1])
+        known = known_keys(loc[:-1], model)
         suggestion = nearest(str(loc[-1]), known)
         message = f"unknown key (with {shown(detail['input'])}); known here: {', '.join(known)}"
     elif kind == "missing":
@@ -72,15 +74,15 @@ def _allowed(detail: ErrorDetails) -> str:
     return f"allowed: {_ALLOWED.get(kind, detail['msg'])}"
 
 
-def known_keys(loc: Path) -> list[str]:
-    """The keys that the models know in the block at `loc`, counted from a `tools.loopDetection` block."""
-    model: type[Block] = LoopDetection
+def known_keys(loc: Path, model: type[Block] = LoopDetection) -> list[str]:
+    """The keys that the models know in the block at `loc`, counted from a block of `model`."""
     inside_mapping = False
     for part in loc:
         if inside_mapping:  # a tool name under toolProfiles: the model stays the one of its values
             inside_mapping = False
             continue
         annotation: Any = next(one.annotation for one in model.model_fields.values() if one.alias == part)
-        inside_mapping = not isinstance(annotation, type)
-        model = annotation.__args__[1] if inside_mapping else annotation
+        inside_mapping = get_origin(annotation) is dict
+        kinds = get_args(annotation) or (annotation,)  # `X | None` is an X
+        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Block))
     return [str(one.alias) for one in model.model_fields.values()]

@@ -18,7 +18,7 @@ from loopwarden.errors import ConfigProblem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from loopwarden.config.json5_reader import Path
+    from loopwarden.config.document import Path
 
 SMALLEST_WINDOW: Final = 2
 """Fewest identical outcomes that are a repeat."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from loopwarden.config.document import Document
 from loopwarden.config.merge import Layer, Value, Written, merge
 from loopwarden.config.repair import Places, repair
 from loopwarden.config.resolved import Config, Resolved, Setting
@@ -13,7 +14,6 @@ from loopwarden.config.settings import settings_from
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from loopwarden.config.json5_reader import Path
     from loopwarden.errors import ConfigProblem
 
 TOP: Final = ("tools", "loopDetection")
@@ -32,7 +32,7 @@ def resolve(
     source: str | None = None,
     agents: tuple[str, ...] = (),
     notices: tuple[ConfigProblem, ...] = (),
-    lines: Mapping[Path, int] | None = None,
+    document: Document | None = None,
 ) -> Config:
     """The configuration that checked blocks make.
 
@@ -42,15 +42,16 @@ def resolve(
         source: The file they come from.
         agents: Ids of all agents that are listed, with or without a block.
         notices: What was worth saying before.
-        lines: Lines by path, for messages.
+        document: All that was written.
     """
     base = shared.path if shared else TOP
+    document = document or Document()
     resolved: dict[str | None, Resolved] = {}
     warnings = dict.fromkeys(notices)
     for agent, block in [(None, None), *own.items()]:
         blocks = [one for one in (shared, block) if one is not None]
         fields, profiles = merge(blocks)
-        places = Places(shared=base, own=block.path if block else base, lines=lines or {})
+        places = Places(shared=base, own=block.path if block else base, lines=document.lines)
         warnings |= dict.fromkeys(repair(fields, profiles, places))
         settings = settings_from(fields, profiles)
         explained = [Setting(field=name, value=one.value, origin=one.origin) for name, one in fields.items()]
@@ -63,7 +64,9 @@ def resolve(
             explained=tuple(explained),
             patterns=frozenset(profiles),
         )
-    return Config(source=source, warnings=tuple(warnings), agent_ids=agents, _resolved=resolved)
+    return Config(
+        source=source, warnings=tuple(warnings), agent_ids=agents, _resolved=resolved, document=document
+    )
 
 
 def _explain_profile(pattern: str, profile: dict[str, Value]) -> list[Setting]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from loopwarden.config.document import Document
+
 if TYPE_CHECKING:
     from loopwarden.core.settings import Mode, Settings
     from loopwarden.errors import ConfigProblem
@@ -47,12 +49,14 @@ class Config:
         source: The file it comes from; `None` for a Python mapping and where there is no file.
         warnings: What was repaired and what is worth knowing, each once.
         agent_ids: The agents that the configuration lists, in its order.
+        document: All that was written, for what is read beside the guard's blocks.
     """
 
     source: str | None
     warnings: tuple[ConfigProblem, ...]
     agent_ids: tuple[str, ...]
     _resolved: Mapping[str | None, Resolved] = field(repr=False)
+    document: Document = field(default_factory=Document, repr=False)
 
     def settings(self, agent_id: str | None = None, mode: Mode = "enforce") -> Settings:
         """The settings of an agent; one that is not listed, and `None`, has those of the global block."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from loopwarden.config.json5_reader import Path
+    from loopwarden.config.document import Path
 
 LARGEST: Final = 2**53 - 1
 """The largest whole number that every JSON reader keeps exact."""

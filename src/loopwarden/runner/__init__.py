@@ -1,0 +1,1 @@
+"""The agent runtime: a model, tools, compaction with a retry, and the guard in between."""
