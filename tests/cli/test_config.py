@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from loopwarden.cli.config import app
-from loopwarden.config.schema import json_schema
+from loopwarden.config.json_schema import json_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

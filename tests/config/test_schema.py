@@ -9,7 +9,7 @@ import pytest
 
 from loopwarden.config import load_config
 from loopwarden.config.builtin import preset
-from loopwarden.config.schema import json_schema
+from loopwarden.config.json_schema import json_schema
 from loopwarden.errors import ConfigError
 
 SCHEMA = json_schema()

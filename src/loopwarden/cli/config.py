@@ -75,7 +75,7 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a configuration file."""
-    from loopwarden.config.schema import json_schema  # slow to import, and not needed by other commands
+    from loopwarden.config.json_schema import json_schema  # slow to import, and not needed by other commands
 
     typer.echo(json.dumps(json_schema(), indent=2))
 

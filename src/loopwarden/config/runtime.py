@@ -66,7 +66,9 @@ Positive: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 class ExecBlock(Block):
     """What the tool `exec` may do. Decided before the guard is asked."""
 
-    policy: Decision = Field(default="allow", description="What holds where no pattern does.")
+    policy: Decision = Field(
+        default="ask", description="What holds where no pattern does. ask: refused where nobody is there."
+    )
     allow: list[Name] = Field(default=[], max_length=200, description="Globs over the command: allowed.")
     deny: list[Name] = Field(default=[], max_length=200, description="Globs: refused; before all others.")
     ask: list[Name] = Field(default=[], max_length=200, description="Globs: a person is asked; before allow.")

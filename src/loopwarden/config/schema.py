@@ -7,7 +7,7 @@ before defaults are put under them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -15,8 +15,6 @@ from pydantic.alias_generators import to_camel
 from loopwarden.config.patterns import MAX_PATTERN, check_pattern
 from loopwarden.config.wording import LARGEST
 from loopwarden.core.settings import OnCritical, ToolKind  # noqa: TC001 - pydantic reads the annotations
-
-SCHEMA_ID: Final = "https://json-schema.org/draft/2020-12/schema"
 
 PresetName: TypeAlias = Literal["reference", "sensitive", "unattended"]
 
@@ -193,44 +191,3 @@ class LoopDetection(Block):
         "judged. The most specific pattern wins field by field; profiles of well-known tools "
         "ship with the package.",
     )
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a configuration file, as editors take it.
-
-    A file with `tools` or `agents` on top is laid out as OpenClaw's (whose other keys are left alone);
-    any other is a bare `tools.loopDetection` block.
-    """
-    block = LoopDetection.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    definitions = block.pop("$defs", {})
-    block["properties"]["$schema"] = {"type": "string", "description": "The schema, for editors."}
-    tools = {"type": "object", "properties": {"loopDetection": {"$ref": "#/$defs/LoopDetection"}}}
-    agent = {"type": "object", "properties": {"tools": {"$ref": "#/$defs/Tools"}}}
-    listed = {
-        "allOf": [{"$ref": "#/$defs/Agent"}],
-        "properties": {
-            "id": {"type": "string", "minLength": 1, "description": "The agent that this is about."}
-        },
-        "required": ["id"],
-    }
-    agents = {
-        "type": "object",
-        "properties": {
-            "list": {"type": "array", "items": listed, "description": "Agents with blocks of their own."},
-            "entries": {
-                "type": "object",
-                "additionalProperties": {"$ref": "#/$defs/Agent"},
-                "description": "The same by agent id, as newer OpenClaw files have it.",
-            },
-        },
-    }
-    whole = {"type": "object", "properties": {"tools": {"$ref": "#/$defs/Tools"}, "agents": agents}}
-    return {
-        "$schema": SCHEMA_ID,
-        "title": "loopwarden configuration",
-        "type": "object",
-        "if": {"anyOf": [{"required": ["tools"]}, {"required": ["agents"]}]},
-        "then": {"$ref": "#/$defs/File"},
-        "else": {"$ref": "#/$defs/LoopDetection"},
-        "$defs": definitions | {"LoopDetection": block, "Tools": tools, "Agent": agent, "File": whole},
-    }
