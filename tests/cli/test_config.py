@@ -48,6 +48,17 @@ def test_faults_end_with_two(config: Path, command: str) -> None:
     assert "line 2, enabled: 2 is not allowed" in result.stderr
 
 
+def test_agents_are_checked_where_that_is_asked_for(config: Path) -> None:
+    assert RUNNER.invoke(app, ["check", "--agents", "--config", str(config)]).exit_code == 0
+    config.write_text('{agents: {list: [\n{id: "a", modell: "x"}]}, gateway: {auth: {}}}')
+    assert RUNNER.invoke(app, ["check", "--config", str(config)]).exit_code == 0
+    result = RUNNER.invoke(app, ["check", "--agents", "--config", str(config)])
+    assert result.exit_code == 2
+    assert "line 2, agents.list[0].modell: unknown key" in result.stderr
+    assert "(did you mean 'model'?)" in result.stderr
+    assert "gateway.auth: unknown key" in result.stderr
+
+
 def test_without_a_file_all_is_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LOOPWARDEN_CONFIG", raising=False)

@@ -36,9 +36,17 @@ EXIT_ERROR = 2
 
 
 @app.command(short_help="Say what is wrong or was repaired.")
-def check(config: ConfigFile = None) -> None:
+def check(
+    config: ConfigFile = None,
+    agents: Annotated[
+        bool,
+        typer.Option("--agents", help="Also what `run` and `gateway` read: the agents and the service."),
+    ] = False,
+) -> None:
     """Say everything that is wrong or was repaired; exit with 2 if it cannot be used."""
     found = _load(config)
+    if agents:
+        _check_agents(found)
     warnings = found.warnings
     count = {0: "no warnings", 1: "1 warning"}.get(len(warnings), f"{len(warnings)} warnings")
     typer.echo(f"{_name(found)}: ok, {count}")
@@ -83,6 +91,16 @@ def schema() -> None:
 def _load(path: Path | None, agent: str | None = None) -> Config:
     try:
         return load(path, agent)
+    except ConfigError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(EXIT_ERROR) from error
+
+
+def _check_agents(config: Config) -> None:
+    from loopwarden.config.runtime import runtime_of
+
+    try:
+        runtime_of(config)
     except ConfigError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_ERROR) from error
