@@ -2,6 +2,7 @@
 
 Each entry goes out in one `write` on a descriptor that appends, so lines of several processes never mix.
 A line that a process could not finish (killed, disk full) ends where the next entry begins; readers skip it.
+Processes take turns, since half a line that is just being written looks like one that is torn.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from loopwarden.errors import StoreError
 from loopwarden.records.entry import from_json
+from loopwarden.records.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +45,7 @@ class JsonLinesRecord:
         self._rotate_bytes = rotate_bytes
         self._descriptor: int | None = None
         self._lock = threading.Lock()
+        self._turns = Turns()
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Append the entries.
@@ -54,8 +57,9 @@ class JsonLinesRecord:
         with self._lock:
             try:
                 descriptor = self._open()
-                for entry in entries:
-                    self._append(descriptor, entry.to_json() + b"\n")
+                with self._turns.taken(descriptor):
+                    for entry in entries:
+                        self._append(descriptor, entry.to_json() + b"\n")
             except (OSError, StoreError):
                 self._drop()
                 raise
@@ -66,8 +70,10 @@ class JsonLinesRecord:
             self._drop()
 
     def after_fork(self) -> None:
-        """In a child process: a lock of its own. The descriptor is good for both."""
+        """In a child process: a lock of its own, and a descriptor, since two with one have the same turn."""
         self._lock = threading.Lock()
+        self._turns = Turns()
+        self._drop()
 
     def _open(self) -> int:
         """The descriptor of the file that has the name now; others may have renamed or removed it."""
