@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from typing import Any
 
@@ -12,7 +13,7 @@ pytest.importorskip("pydantic_ai.capabilities", reason="needs pydantic-ai-slim; 
 
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, ToolReturn
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, SkipToolExecution
+from pydantic_ai.exceptions import ApprovalRequired, SkipToolExecution, UsageLimitExceeded
 from pydantic_ai.messages import (
     CompactionPart,
     ModelMessage,
@@ -21,6 +22,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults, RunContext, Tool
+from pydantic_ai.usage import UsageLimits
 
 from loopwarden.adapters.pydantic_ai import GuardCapability
 from tests.adapters.contract import Ask, WritingGuard, asking
@@ -271,3 +273,81 @@ def test_the_ids_are_those_of_the_host() -> None:
     agent.run_sync("go", run_id="the run", conversation_id="the talk")
     assert {(told.session_id, told.run_id) for told in guard.told} == {("the talk", "the run")}
     assert len(guard._runs) == 0, "a run is forgotten at its end"
+
+
+def test_several_runs_of_the_host_are_one_where_the_program_says_so() -> None:
+    guard = WritingGuard()
+    heard: list[tuple[str | None, str]] = []
+
+    def capability() -> GuardCapability:
+        return GuardCapability(
+            guard,
+            session_id="mine",
+            run_id="one",
+            heard=lambda call_id, verdict: heard.append((call_id, verdict.action)),
+        )
+
+    scripted = Scripted(asking(6))
+    tools = [Tool(lambda query: query, name="look")]
+    for first in (True, False):
+        agent = Agent(scripted.model(), tools=tools, capabilities=[capability()], retries=20)
+        limits = UsageLimits(request_limit=3) if first else None
+        with contextlib.suppress(UsageLimitExceeded):
+            agent.run_sync("go", usage_limits=limits)
+    assert {(told.session_id, told.run_id) for told in guard.told} == {("mine", "one")}
+    assert len({told.turn_id for told in guard.of("before")}) == 6, "a turn of one is none of the other"
+    assert [told.verdict.action for told in guard.of("before")] == [*["allow"] * 3, *["warn"] * 2, "block"]
+    assert heard == [("c4", "warn"), ("c5", "warn"), ("c6", "block")]
+    assert len(guard._runs) == 1, "the program forgets it"
+
+
+def test_a_shrunken_history_between_runs_of_the_host_arms_nothing() -> None:
+    guard = WritingGuard()
+    scripted = Scripted(asking(3))
+    agent = Agent(
+        scripted.model(),
+        tools=[Tool(lambda query: query, name="look")],
+        capabilities=[GuardCapability(guard, session_id="mine", run_id="one")],
+    )
+    history = agent.run_sync("go").all_messages()
+    agent.run_sync("go", message_history=history[:1])
+    assert guard.of("compacted") == []
+
+
+def test_what_the_program_compares() -> None:
+    numbers = itertools.count()
+
+    def look(query: str) -> ToolReturn:
+        return ToolReturn(return_value=f"{query} {next(numbers)}", metadata="the same")
+
+    guard = WritingGuard()
+    capability = GuardCapability(guard, compared=lambda result: result.metadata)
+    scripted = run(guard, look, asking(6), capabilities=[capability])
+    assert {told.result for told in guard.of("after")} == {"the same"}
+    assert [told.verdict.action for told in guard.of("before")][-1] == "block"
+    assert scripted.ran.answers["c2"] == ["a 1"]
+
+
+def test_a_call_that_is_cancelled_is_taken_back_where_the_run_goes_on() -> None:
+    async def cancelled() -> None:
+        started = asyncio.Event()
+
+        async def look(query: str) -> str:
+            started.set()
+            await asyncio.Event().wait()
+            return query
+
+        agent = Agent(
+            Scripted(asking(1)).model(),
+            tools=[Tool(look, name="look")],
+            capabilities=[GuardCapability(guard, session_id="mine", run_id="one")],
+        )
+        running = asyncio.ensure_future(agent.run("go"))
+        await started.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    guard = WritingGuard()
+    asyncio.run(cancelled())
+    assert [told.verb for told in guard.told] == ["before", "retract"]

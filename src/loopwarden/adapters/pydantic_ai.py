@@ -78,11 +78,24 @@ class GuardCapability(AbstractCapability[Any]):
     end. One that ends with `DeferredToolRequests` waits, and the run that answers them is the same to the
     guard. Tools of sub-agents are guarded where the sub-agent has the capability too.
 
+    A program that makes one run out of several of the host's, as it does to ask again after a compaction,
+    names the run by `run_id`. It is not forgotten then, which is the program's to do, and a call that is
+    cancelled is taken back.
+
     Attributes:
         guard: Shared by all runs, and by as many agents as there are.
+        session_id: Session of all calls; `None`: the conversation's id.
+        run_id: Run of all calls; `None`: the host's id.
+        compared: Makes out of what a tool returned what the guard compares; `None`: what the model reads.
+        heard: Told of each verdict that found something, with the call's id (`None`: of a compaction). It
+            must not raise.
     """
 
     guard: LoopGuard
+    session_id: str | None = field(default=None, kw_only=True)
+    run_id: str | None = field(default=None, kw_only=True)
+    compared: Callable[[Any], object] | None = field(default=None, kw_only=True)
+    heard: Callable[[str | None, Verdict], None] | None = field(default=None, kw_only=True)
     _paused: OrderedDict[str | None, tuple[str | None, str]] = field(
         default_factory=OrderedDict, init=False, repr=False
     )
@@ -106,9 +119,18 @@ class _Run(GuardCapability):
 
     def __init__(self, made_for: GuardCapability, ctx: RunContext[Any]) -> None:
         guard = made_for.guard
-        super().__init__(guard, id=made_for.id, description=made_for.description)
+        super().__init__(
+            guard,
+            id=made_for.id,
+            description=made_for.description,
+            session_id=made_for.session_id,
+            run_id=made_for.run_id,
+            compared=made_for.compared,
+            heard=made_for.heard,
+        )
         self._paused = made_for._paused  # noqa: SLF001 - one module
-        self._verbs: Verbs = guard if ctx.conversation_id is None else guard.session(ctx.conversation_id)
+        session_id = ctx.conversation_id if self.session_id is None else self.session_id
+        self._verbs: Verbs = guard if session_id is None else guard.session(session_id)
         self._host_id = ctx.run_id
         paused = self._paused.pop(_interrupted(ctx.messages), None)
         self._goes_on = paused is not None
@@ -116,6 +138,8 @@ class _Run(GuardCapability):
         self._turn = f"{ctx.run_id}/0"
         if paused is not None:
             self._run_id, self._turn = paused
+        if self.run_id is not None:
+            self._run_id = self.run_id
         self._compactions = _compactions(ctx.messages)  # those before the run are not news
         self._sent = 0
         self._notes: dict[str, str] = {}
@@ -128,7 +152,7 @@ class _Run(GuardCapability):
             result = await handler()
             waits = isinstance(result.output, DeferredToolRequests)
         finally:
-            if not waits:
+            if not waits and self.run_id is None:
                 self._verbs.forget(run_id=self._run_id)
         if waits:
             self._paused[self._host_id] = self._run_id, self._turn
@@ -178,7 +202,12 @@ class _Run(GuardCapability):
         except Exception as error:
             self._failed(call_id, verdict, error)
             raise
-        _leave(self._verbs.after(call_id, result=_plain(result), run_id=self._run_id))
+        except BaseException:  # cancelled: as if it had not been asked for
+            if self.run_id is not None:
+                self._verbs.retract([call_id], run_id=self._run_id)
+            raise
+        compared = _plain(result) if self.compared is None else self.compared(result)
+        self._leave(call_id, self._verbs.after(call_id, result=compared, run_id=self._run_id))
         note = _note(verdict)
         return result if note is None else _noted(result, note)
 
@@ -211,7 +240,7 @@ class _Run(GuardCapability):
         compacted = bool(found - self._compactions) or sent < self._sent
         self._compactions, self._sent = found, sent
         if compacted:
-            _leave(self._verbs.compacted(run_id=self._run_id))
+            self._leave(None, self._verbs.compacted(run_id=self._run_id))
         return response
 
     def _before(self, call: ToolCallPart) -> Verdict:
@@ -222,8 +251,17 @@ class _Run(GuardCapability):
             run_id=self._run_id,
             turn_id=self._turn,
         )
-        _leave(verdict)
+        self._leave(call.tool_call_id, verdict)
         return verdict
+
+    def _leave(self, call_id: str | None, verdict: Verdict) -> None:
+        self._tell(call_id, verdict)
+        if verdict.action == "abort":
+            raise LoopAborted(verdict)
+
+    def _tell(self, call_id: str | None, verdict: Verdict) -> None:
+        if verdict.detector is not None and self.heard is not None:
+            self.heard(call_id, verdict)
 
     def _failed(self, call_id: str, verdict: Verdict, error: Exception) -> None:
         cause = error.__cause__ if isinstance(error, ToolRetryError | ToolFailedError) else None
@@ -231,6 +269,7 @@ class _Run(GuardCapability):
         after = self._verbs.after(
             call_id, error=said, run_id=self._run_id, timed_out=isinstance(said.__context__, TimeoutError)
         )
+        self._tell(call_id, after)
         if after.action == "abort":
             raise LoopAborted(after) from error
         note = _note(verdict)
@@ -254,18 +293,13 @@ class _Run(GuardCapability):
                 unknown_tool=part.tool_name if unknown else None,
                 run_id=self._run_id,
             )
-            _leave(after)
+            self._leave(call_id, after)
             note = _note(verdict)
         if note is None:
             return part
         if isinstance(part.content, list):  # what is wrong with the arguments, one by one
             return replace(part, content=[*part.content, note])
         return replace(part, content=with_note(part.model_response_str(wrap_if_error=False), note))
-
-
-def _leave(verdict: Verdict) -> None:
-    if verdict.action == "abort":
-        raise LoopAborted(verdict)
 
 
 def _note(verdict: Verdict) -> str | None:

@@ -1,0 +1,87 @@
+"""Ends a process with all that it started, also what left its process group.
+
+Each command carries a mark in its environment, which what it starts inherits. Where there is a `/proc`
+(Linux) the processes with the mark are found and ended; elsewhere only the process group is. A process that
+clears its environment and starts a session of its own escapes: this keeps order, it is no jail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Final
+
+MARK: Final = "LOOPWARDEN_EXEC"
+"""Variable with the mark: `STEM.NUMBER`, one stem for all commands of one owner."""
+
+_ENVIRONMENT: Final = 256 * 1024
+"""Bytes of a process's environment that are looked at."""
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal the process group that `pid` leads; nothing happens if there is none."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def end_leftovers(pid: int, mark: str) -> int:
+    """Kill what a command left behind that is over itself (its leader has been waited for).
+
+    Args:
+        pid: The leader's.
+        mark: The command's mark.
+
+    Returns:
+        How many processes were found; 0 or 1 where there is no `/proc`.
+    """
+    found = end_marked(mark)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:  # the number is not in use again, so the group is still the command's
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+            found = max(found, 1)
+    except PermissionError:
+        pass
+    return found
+
+
+def end_marked(mark: str) -> int:
+    """Kill the processes that carry `mark`, or a mark below it, and say how many there were.
+
+    Looks again until none is left, since one may start another while it is looked for.
+    """
+    ended: set[int] = set()
+    for _ in range(8):
+        fresh = set(_marked(mark)) - ended
+        if not fresh:
+            break
+        for pid in fresh:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        ended |= fresh
+    return len(ended)
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes of this user that carry the mark; not those that are over and only wait to be noticed."""
+    exact, below = f"{MARK}={mark}".encode(), f"{MARK}={mark}.".encode()
+    found: list[int] = []
+    try:
+        entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    except OSError:
+        return found
+    own = os.getpid()
+    for entry in entries:
+        if int(entry.name) == own:
+            continue
+        try:
+            with (entry / "environ").open("rb") as file:
+                variables = file.read(_ENVIRONMENT).split(b"\0")
+        except OSError:
+            continue
+        if any(variable == exact or variable.startswith(below) for variable in variables):
+            found.append(int(entry.name))
+    return found
