@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loopwarden.cli import config, doctor, explain, install, mcp, replay, runs, scan, sessions, status, verify
+from loopwarden.cli import (
+    config,
+    doctor,
+    explain,
+    gateway,
+    install,
+    mcp,
+    replay,
+    runs,
+    scan,
+    sessions,
+    status,
+    verify,
+)
 from loopwarden.cli.options import Group
 from loopwarden.errors import LoopwardenError
 
@@ -88,6 +101,7 @@ app.command(name="explain")(explain.explain)
 app.command(name="verify")(verify.verify)
 app.command(name="replay")(replay.replay)
 app.command(name="mcp", context_settings={"allow_interspersed_args": False})(mcp.mcp)
+app.command(name="gateway")(gateway.gateway)
 app.command(name="install")(install.install)
 app.command(name="uninstall")(install.uninstall)
 app.command(name="doctor")(doctor.doctor)

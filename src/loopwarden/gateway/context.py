@@ -1,0 +1,110 @@
+"""One gateway: everything that its endpoints share, opened and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.config.runtime import runtime_of
+from loopwarden.gateway.desk import Desk
+from loopwarden.gateway.guards import Guards
+from loopwarden.gateway.keeping import Keeping
+from loopwarden.gateway.lock import FolderLock
+from loopwarden.gateway.metrics import Metrics
+from loopwarden.gateway.observers import Observers
+from loopwarden.gateway.places import DATABASE_FILE, RECORD_FILE, made
+from loopwarden.gateway.record import AgentRecords
+from loopwarden.gateway.token import token_in
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator
+
+    from loopwarden.config import Config
+    from loopwarden.config.runtime import Runtime
+
+IN_FOLDER: Final = "sqlite:"
+"""Address of the default store: the database in the gateway's folder."""
+
+
+class Gateway:
+    """Opens everything; `close` gives it back. To be made on the event loop that it is used on.
+
+    Args:
+        config: All settings.
+        folder: Where it keeps what outlives it.
+        store: `sqlite:` for the folder's database, or the address of a store that gateways share.
+        record: File of the run record; `True` for the folder's, `False` for none.
+
+    Attributes:
+        config: As given.
+        runtime: Agents and service of the configuration.
+        folder: As given, made.
+        token: Who may speak to it.
+        observers: Told of every event; parts add their own before the start.
+        guards: Guards by agent; as a function what the runner takes.
+        desk: Answers events of clients.
+        metrics: What is counted.
+        closing: Set when the gateway begins to end; streams end then.
+
+    Raises:
+        ConfigError: The agents or the service are wrong in the configuration.
+        StoreError: The folder is in use, or something in it can't be used.
+        MissingExtraError: The store's package is not installed.
+        ValueError: The store's address makes no sense.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        folder: Path,
+        store: str = IN_FOLDER,
+        record: str | os.PathLike[str] | bool = True,
+    ) -> None:
+        self.config = config
+        self.runtime: Runtime = runtime_of(config)
+        self.folder = made(folder)
+        limits = self.runtime.gateway.limits
+        with ExitStack() as opened:
+            opened.callback(FolderLock(folder).release)
+            self.token = token_in(folder)
+            self.closing = asyncio.Event()
+            self.metrics = Metrics()
+            self.observers = Observers()
+            if record is not False:
+                records = AgentRecords(folder / RECORD_FILE if record is True else Path(record))
+                opened.callback(records.close)
+                self.observers.add(records)
+            self.guards = Guards(
+                config,
+                self.observers,
+                [self.metrics.listener],
+                store="memory:" if store == IN_FOLDER else store,
+                most=2 * limits.runs,  # those of this process, too
+            )
+            opened.callback(self.guards.close)
+            keeping = None if self.guards.shared else Keeping(folder / DATABASE_FILE)
+            if keeping is not None:
+                opened.callback(keeping.close)
+            self.desk = Desk(self.guards, keeping, most=limits.runs, batch=limits.batch_events)
+            self.metrics.gauge("runs", "Runs of clients that are known.", lambda: float(self.desk.runs))
+            self._opened = opened.pop_all()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While it serves: what changes is written behind, and everything at the end."""
+        keep = asyncio.create_task(self.desk.keep())
+        try:
+            yield
+        finally:
+            keep.cancel()
+            with suppress(asyncio.CancelledError):
+                await keep
+            await self.desk.close()
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        self._opened.close()

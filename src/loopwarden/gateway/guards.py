@@ -1,0 +1,111 @@
+"""The guards of the gateway: one for each configured agent and each mode, all from one configuration."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from loopwarden.gateway.observers import Place, Seat, Speaker
+from loopwarden.gateway.wire import dump
+from loopwarden.guard import LoopGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from loopwarden.config import Config
+    from loopwarden.gateway.observers import Mode, Observers
+    from loopwarden.guard import GuardSession
+    from loopwarden.stores import Store
+    from loopwarden.telling import Listener
+
+
+class Guards:
+    """Gives the guard of an agent. Agents that are not configured share the one of the global settings.
+
+    Safe to share between threads. As a function it is what the runner takes: the guard of an agent by its id.
+
+    Args:
+        config: All settings.
+        observers: Told of every event.
+        listeners: Told of what is found.
+        store: `memory:`, or the address of a store that several gateways share.
+        most: Runs that each guard keeps.
+
+    Attributes:
+        shared: Whether the runs are in a store that other gateways may share.
+
+    Raises:
+        StoreError: The store can't be opened.
+        MissingExtraError: The package that it needs is not installed.
+        ValueError: The address makes no sense.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        observers: Observers,
+        listeners: Iterable[Listener] = (),
+        *,
+        store: str = "memory:",
+        most: int,
+    ) -> None:
+        self._config = config
+        self._observers = observers
+        self._listeners = tuple(listeners)
+        self._most = most
+        self._known = frozenset(config.agent_ids)
+        self._lock = threading.Lock()
+        self._store: Store | str = store
+        first = self._made(None, "enforce")
+        self._guards: dict[tuple[str | None, Mode], LoopGuard] = {(None, "enforce"): first}
+        self.shared = first.shared is not None
+        if first.shared is not None:
+            self._store = first.shared.store  # one set of connections for all
+
+    def __call__(self, agent_id: str) -> LoopGuard:
+        """The guard of an agent, for runs in this process."""
+        return self.of(agent_id, "enforce")
+
+    def of(self, agent: str | None, mode: Mode) -> LoopGuard:
+        """The guard for an agent and a mode."""
+        key = (agent if agent in self._known else None), mode
+        with self._lock:
+            guard = self._guards.get(key)
+            if guard is None:
+                guard = self._guards[key] = self._made(*key)
+        return guard
+
+    def session(self, agent: str | None, mode: Mode, session: str | None) -> GuardSession:
+        """The verbs for a session of a client; those of other agents and modes are apart from it."""
+        place = Place(dump([agent, mode, session]).decode())
+        place.speaker, place.session = Speaker(agent, mode), session
+        return self.of(agent, mode).session(place)
+
+    def reachable(self) -> bool:
+        """Whether the shared store answers; asks it, and may take as long as that takes."""
+        from loopwarden.errors import StoreError
+
+        shared = self.of(None, "enforce").shared
+        if shared is None:
+            return True
+        try:
+            shared.read_beside("health")
+        except StoreError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give back what the guards hold open."""
+        for guard in self._guards.values():
+            guard.close()
+
+    def _made(self, agent: str | None, mode: Mode) -> LoopGuard:
+        return LoopGuard(
+            self._config,
+            agent_id=agent,
+            mode=mode,
+            store=self._store,
+            on_verdict=self._listeners,
+            record=Seat(self._observers, Speaker(agent, mode)),
+            max_runs=self._most,
+        )

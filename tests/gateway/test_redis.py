@@ -1,0 +1,110 @@
+"""Several gateways on one Redis, and one that goes away."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
+pytest.importorskip("httpx2", reason="the extra client is not installed")
+
+from tests.gateway.processes import PATIENCE, SMALL, GatewayProcess, after, before, loop, said, wait_until
+from tests.stores.servers import Server, need_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Server]:
+    need_server()
+    server = Server(tmp_path, keeps=True)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_two_gateways_count_together(redis: Server, tmp_path: Path) -> None:
+    with (
+        GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url) as one,
+        GatewayProcess(tmp_path / "two", {**SMALL, "gateway": {"store": redis.url}}) as two,
+        one.client() as first,
+        two.client() as second,
+    ):
+        strip = ""
+        for number in range(6):
+            strip += loop((first, second)[number % 2], range(number, number + 1), session="s", agent="a")
+        assert strip == "...wwB"
+        assert loop(second, range(3), session="other", agent="a") == "..."
+        assert loop(second, range(3), session="s", agent="a", mode="observe") == "..."
+        assert loop(first, range(3), session="s") == "..."
+        assert one.stop() == 0
+        assert before(second, 9, session="s", agent="a")["action"] == "block"
+        assert two.stop() == 0
+    assert not (tmp_path / "one" / "gateway.db").exists()
+
+
+def test_events_sent_at_once_count_once_each(redis: Server, tmp_path: Path) -> None:
+    """A client that lost patience, and sends again what is still on its way."""
+    with GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url) as one, one.client() as client:
+        for number in range(5):
+            found: list[str] = []
+
+            def ask(number: int = number, found: list[str] = found) -> None:
+                with one.client() as another:
+                    found.append(before(another, number)["action"])
+
+            threads = [threading.Thread(target=ask) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE)
+            assert found == ["allow" if number < 3 else "warn"] * 4
+            after(client, number)
+        assert before(client, 5)["count"] == 5
+
+
+def test_agents_at_once_on_redis(redis: Server, tmp_path: Path) -> None:
+    strips: dict[int, str] = {}
+    with GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url) as one:
+
+        def agent(number: int) -> None:
+            with one.client() as client:
+                strips[number] = loop(client, range(7), f"run-{number}")
+
+        threads = [threading.Thread(target=agent, args=(number,)) for number in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE * 2)
+        assert strips == dict.fromkeys(range(40), "...wwBB")
+
+
+def test_calls_are_let_through_while_redis_is_gone(redis: Server, tmp_path: Path) -> None:
+    with GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url) as one, one.client() as client:
+        assert client.get("/healthz").json() == {"ok": True, "store": True, "closing": False}
+        assert loop(client, range(6)) == "...wwB"
+        redis.stop()
+        assert before(client, 6)["action"] == "allow"
+        wait_until(lambda: client.get("/healthz").status_code == 503)
+        event = {"event": "before", "run": "r", "tool": "t"}
+        events = [{**event, "call_id": str(number)} for number in range(20)]
+        verdicts = said(client.post("/v1/events", json={"events": events}))["verdicts"]
+        assert {verdict["action"] for verdict in verdicts} == {"allow"}
+        redis.start()
+        wait_until(lambda: client.get("/healthz").status_code == 200)
+        assert before(client, 7)["action"] == "block"
+        assert one.stop() == 0
+
+
+def test_redis_that_is_not_there_or_makes_no_sense(tmp_path: Path) -> None:
+    pytest.importorskip("redis", reason="the extra redis is not installed")
+    for address, words in (("redis://127.0.0.1:1/0", "127.0.0.1:1"), ("nonsense:", "nonsense:")):
+        process = GatewayProcess(tmp_path / "one", SMALL, "--store", address)
+        assert process.wait() == 2
+        text = "".join(process.logged)
+        assert words in text
+        assert "Traceback" not in text
