@@ -37,7 +37,8 @@ class Part:
 
     Attributes:
         routes: Its routes. An endpoint may raise `Problem`.
-        public: Paths that need no token; the part asks `gateway.token` itself.
+        public: Paths that need no token; the part asks `gateway.token` itself. One that ends in a slash
+            (other than `/`) stands for all below it.
         paths: What the OpenAPI document says of them: its `paths`.
         schemas: Schemas that `paths` refers to, by name.
         running: Entered before the first request, left after the last one.

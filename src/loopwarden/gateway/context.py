@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.config.runtime import runtime_of
+from loopwarden.gateway.attended import Decisions
 from loopwarden.gateway.desk import Desk
 from loopwarden.gateway.guards import Guards
 from loopwarden.gateway.keeping import Keeping
@@ -44,6 +45,7 @@ class Gateway:
         folder: As given, made.
         token: Who may speak to it.
         observers: Told of every event; parts add their own before the start.
+        decisions: What people decided about runs and loops.
         guards: Guards by agent; as a function what the runner takes.
         desk: Answers events of clients.
         metrics: What is counted.
@@ -74,6 +76,7 @@ class Gateway:
             self.closing = asyncio.Event()
             self.metrics = Metrics()
             self.observers = Observers()
+            self.decisions = Decisions()
             if record is not False:
                 records = AgentRecords(folder / RECORD_FILE if record is True else Path(record))
                 opened.callback(records.close)
@@ -82,6 +85,7 @@ class Gateway:
                 config,
                 self.observers,
                 [self.metrics.listener],
+                decisions=self.decisions,
                 store="memory:" if store == IN_FOLDER else store,
                 most=2 * limits.runs,  # those of this process, too
             )

@@ -33,7 +33,7 @@ class Front:
     Args:
         app: What answers requests.
         gateway: Whose it is.
-        public: Paths that need no token.
+        public: Paths that need no token; one that ends in a slash (other than `/`) stands for all below it.
         hosts: Names that `Host` may have; `None`: any.
     """
 
@@ -44,6 +44,7 @@ class Front:
         self._metrics = gateway.metrics
         self._token = gateway.token
         self._public = frozenset(public)
+        self._below = tuple(path for path in public if len(path) > 1 and path.endswith("/"))
         self._hosts = hosts
         self._rate = Rate(gateway.runtime.gateway.limits.requests_per_second)
 
@@ -99,13 +100,16 @@ class Front:
                 "too many requests from this address (gateway.limits.requestsPerSecond)",
                 headers={"retry-after": "1"},
             )
-        if path not in self._public and not self._token.admits(scope["headers"]):
+        if not self._is_public(path) and not self._token.admits(scope["headers"]):
             raise Problem(
                 401,
                 "a token is needed: `Authorization: Bearer TOKEN`, with the token from the file `token` in"
                 " the state folder of the gateway",
                 headers={"www-authenticate": 'Bearer realm="loopwarden"'},
             )
+
+    def _is_public(self, path: str) -> bool:
+        return path in self._public or path.startswith(self._below)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         """An access line: no query, no header. Where all is well with a frequent one, for debugging only."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from loopwarden.gateway.attended import AttendedGuard, Decisions
 from loopwarden.gateway.observers import Place, Seat, Speaker
 from loopwarden.gateway.wire import dump
-from loopwarden.guard import LoopGuard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from loopwarden.config import Config
     from loopwarden.gateway.observers import Mode, Observers
-    from loopwarden.guard import GuardSession
+    from loopwarden.guard import GuardSession, LoopGuard
     from loopwarden.stores import Store
     from loopwarden.telling import Listener
 
@@ -28,6 +28,7 @@ class Guards:
         config: All settings.
         observers: Told of every event.
         listeners: Told of what is found.
+        decisions: What people decided about runs and loops; `None`: nothing.
         store: `memory:`, or the address of a store that several gateways share.
         most: Runs that each guard keeps.
 
@@ -46,9 +47,11 @@ class Guards:
         observers: Observers,
         listeners: Iterable[Listener] = (),
         *,
+        decisions: Decisions | None = None,
         store: str = "memory:",
         most: int,
     ) -> None:
+        self._decisions = decisions if decisions is not None else Decisions()
         self._config = config
         self._observers = observers
         self._listeners = tuple(listeners)
@@ -100,8 +103,9 @@ class Guards:
             guard.close()
 
     def _made(self, agent: str | None, mode: Mode) -> LoopGuard:
-        return LoopGuard(
+        return AttendedGuard(
             self._config,
+            decisions=self._decisions,
             agent_id=agent,
             mode=mode,
             store=self._store,

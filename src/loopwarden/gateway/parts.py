@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from loopwarden.gateway.context import Gateway
 
 
-def all_parts(gateway: Gateway) -> list[Part]:  # noqa: ARG001 - parts take it
+def all_parts(gateway: Gateway) -> list[Part]:
     """The parts of a gateway, made before it starts; they may add observers."""
-    return []
+    from loopwarden.gateway.page.part import ShownPage
+
+    page = ShownPage(gateway)
+    return [page.part]

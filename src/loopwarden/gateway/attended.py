@@ -1,0 +1,186 @@
+"""A guard that a person may overrule: pause it for a run, let one loop of a run through.
+
+How a person's word becomes the guard's, with nothing but its own verbs:
+
+- **Paused**: the guard is not asked and not told. Were it asked and its refusals not acted on, it would drop
+  the outcomes of calls that it believes refused, count refusals that never were, and end the run as soon as
+  it is back. So its evidence stands still; when the guard goes on, what was counted before counts, and the
+  outcomes of calls begun in between are dropped as unknown.
+- **Let through**: a refusal of that loop is not passed on. The run's evidence is forgotten and the call put
+  again, so that it runs and counts as the first of its kind. `user_message` would not do: it half-opens a
+  loop for one probe and goes on counting up to the breaker, which ends the run for good. The price is that
+  the other loops of the run are counted from the beginning, too. Warnings go on. This is what
+  `loopwarden allow KEY` does for the command hooks.
+
+Both hold in this process until it ends: after a restart the guard acts again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from loopwarden.events import ALLOW, Compaction
+from loopwarden.gateway.names import loop_name, run_name
+from loopwarden.gateway.observers import Place, Speaker
+from loopwarden.guard import GuardSession, LoopGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from loopwarden.events import Event, Verdict
+    from loopwarden.telling import Observer
+
+_RUNS: Final = 10_000
+_LOOPS: Final = 64
+
+_REFUSED: Final = frozenset({"block", "abort"})
+
+
+class Decisions:
+    """What people decided, by the names of runs and loops (see `names`). Thread-safe and bounded.
+
+    Of more than 10,000 runs, or 64 loops of a run, the decisions that are oldest are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._paused: OrderedDict[str, None] = OrderedDict()
+        self._released: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+
+    def pause(self, run: str) -> None:
+        """The guard keeps out of a run."""
+        with self._lock:
+            _put(self._paused, run, None, _RUNS)
+
+    def resume(self, run: str) -> None:
+        """The guard goes on in a run."""
+        with self._lock:
+            self._paused.pop(run, None)
+
+    def is_paused(self, run: str) -> bool:
+        """Whether the guard keeps out of a run."""
+        return run in self._paused
+
+    def release(self, run: str, loop: str) -> None:
+        """A loop of a run is let through."""
+        with self._lock:
+            loops = self._released.get(run, OrderedDict())
+            _put(loops, loop, None, _LOOPS)
+            _put(self._released, run, loops, _RUNS)
+
+    def hold(self, run: str, loop: str) -> None:
+        """A loop is guarded again."""
+        with self._lock:
+            loops = self._released.get(run)
+            if loops is not None:
+                loops.pop(loop, None)
+                if not loops:
+                    del self._released[run]
+
+    def move(self, old: str, new: str) -> None:
+        """A run goes on under another name."""
+        with self._lock:
+            if old in self._paused:
+                del self._paused[old]
+                _put(self._paused, new, None, _RUNS)
+            loops = self._released.pop(old, None)
+            if loops is not None:
+                _put(self._released, new, loops, _RUNS)
+
+    def is_released(self, run: str, loop: str) -> bool:
+        """Whether a loop of a run is let through."""
+        return loop in self._released.get(run, ())
+
+
+class AttendedGuard(LoopGuard):
+    """A `LoopGuard` that does what people decided.
+
+    Args:
+        config: As for `LoopGuard`.
+        decisions: What was decided; guards may share them.
+        record: Told of every event, those of a paused run included (with the verdict `allow`).
+        agent_id: As for `LoopGuard`.
+        options: The other arguments of `LoopGuard`.
+    """
+
+    def __init__(
+        self,
+        config: Any = None,
+        *,
+        decisions: Decisions,
+        record: Observer,
+        agent_id: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(config, record=record, agent_id=agent_id, **options)
+        self._decisions = decisions
+        self._own = Speaker(agent_id, self.settings.mode)
+        self._observer = record
+
+    def session(self, session_id: str) -> GuardSession:
+        """See `LoopGuard.session`."""
+        return _AttendedSession(self, session_id)
+
+    def feed(self, event: Event) -> Verdict:
+        """See `LoopGuard.feed`."""
+        return self.attend(None, event, super().feed, super().forget)
+
+    def attend(
+        self,
+        session_id: str | None,
+        event: Event,
+        ask: Callable[[Event], Verdict],
+        forget: Callable[..., None],
+    ) -> Verdict:
+        """Answer an event: as the guard does, or as a person decided.
+
+        Args:
+            session_id: Session of the event.
+            event: What happened.
+            ask: The guard's own `feed` for that session.
+            forget: Its `forget`.
+        """
+        (agent, mode), session = self._own, session_id
+        if type(session_id) is Place:
+            (agent, mode), session = session_id.speaker, session_id.session
+        run = run_name(agent, mode, session, event.run_id)
+        if type(event) is Compaction and event.continues not in {None, event.run_id}:
+            self._decisions.move(run_name(agent, mode, session, event.continues), run)
+        if self._decisions.is_paused(run):
+            self._show(session_id, event)
+            return ALLOW
+        verdict = ask(event)
+        if verdict.action in _REFUSED and verdict.key is not None:
+            loop = loop_name(verdict.key)
+            if self._decisions.is_released(run, loop):
+                forget(run_id=event.run_id)
+                verdict = ask(event)
+        return verdict
+
+    def _show(self, session_id: str | None, event: Event) -> None:
+        try:
+            self._observer.saw(session_id, event, ALLOW, None, self.settings)
+        except Exception:  # as everything beside the guard: told, and not the agent's trouble
+            logging.getLogger("loopwarden").exception("fault in an observer of a paused run")
+
+
+class _AttendedSession(GuardSession):
+    """The verbs of an `AttendedGuard`, bound to one session."""
+
+    def __init__(self, guard: AttendedGuard, session_id: str) -> None:
+        super().__init__(guard, session_id)
+        self._attended = guard
+        self._session = session_id
+
+    def feed(self, event: Event) -> Verdict:
+        return self._attended.attend(self._session, event, super().feed, super().forget)
+
+
+def _put(where: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
+    where[name] = value
+    where.move_to_end(name)
+    while len(where) > most:
+        where.popitem(last=False)
