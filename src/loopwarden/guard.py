@@ -11,17 +11,16 @@ import sys
 import threading
 import weakref
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
-from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
-from loopwarden.core.settings import Mode, Settings
+from loopwarden.core.settings import Mode
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import current_run, guarded
+from loopwarden.opening import opened
 from loopwarden.runs import Runs
-from loopwarden.shared_runs import SharedRuns, runs_in
+from loopwarden.shared_runs import SharedRuns
 from loopwarden.stores import IDLE_SECONDS, MAX_RUNS
 from loopwarden.telemetry import log
 from loopwarden.telling import Telling
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
     from loopwarden.config import Config
     from loopwarden.core.run_state import RunState
+    from loopwarden.core.settings import Settings
     from loopwarden.events import Event, Verdict
+    from loopwarden.remote import RemoteRun, RemoteRuns
     from loopwarden.shared_runs import SharedRun
     from loopwarden.stores import Store
     from loopwarden.telling import Listener, Observer
@@ -177,7 +178,7 @@ class Verbs:
         """Go on from a saved state, in place of whatever this run had.
 
         Raises:
-            StoreError: It is damaged, or of another version.
+            StoreError: It is damaged, or of another version; a gateway takes none and gives none.
         """
         self._door._restore(self.session_id, saved, run_id)
 
@@ -195,26 +196,27 @@ class LoopGuard(Verbs):
     Args:
         config: A `tools.loopDetection` block, a `Config`, the path of a file, or `None` for the file
             that `load_config()` finds (the defaults where there is none: rolling detectors observe,
-            the post-compaction guard acts).
+            the post-compaction guard acts). With a gateway its configuration counts: give none.
         agent_id: Whose overrides of the configuration apply.
         mode: `enforce` acts on verdicts; `observe` only says what it would have done. `None`: enforce.
         store: `memory:` (default) keeps the runs in this process; `sqlite:PATH`, `redis://...` or a `Store`
-            shares them.
+            shares them; `http://HOST:PORT` asks a gateway (`loopwarden gateway`).
         on_verdict: Listeners.
         record: Where the run record goes: `True` for `loopwarden.records.default_path()`, a path (SQLite if
             it ends in `.db`, `.sqlite` or `.sqlite3`, else JSON lines), or a `RunRecorder`.
         on_error: What a fault in the guard does to the agent.
         max_runs: Runs kept at once; those that were idle for longest are forgotten first.
-        idle_seconds: Runs that were idle for longer are forgotten. A `Store` has its own bounds.
+        idle_seconds: Runs that were idle for longer are forgotten. A `Store` and a gateway have own bounds.
 
     Attributes:
-        shared: The runs in the store; `None`: they are in this process.
+        shared: The runs in the store; `None`: they are in this process or at a gateway.
 
     Raises:
         ConfigError: The configuration is wrong.
         StoreError: The store can't be opened.
         MissingExtraError: The package that the store needs is not installed.
-        ValueError: `mode` or `on_error` is none of its values, or a number is out of range.
+        ValueError: `mode` or `on_error` is none of its values, a number is out of range, or a configuration
+            is given where the one of a gateway counts.
         TypeError: `store` is neither an address nor a store.
     """
 
@@ -236,8 +238,9 @@ class LoopGuard(Verbs):
                 raise ValueError(f"{name}={value!r}; allowed: {', '.join(get_args(allowed))}")
         self.session_id = None
         self._door = self
-        self.settings = _settings(config, agent_id, mode)
-        self._runs = runs_in(store, self.settings, max_runs, idle_seconds, strict=on_error == "raise")
+        self.settings, self._runs = opened(
+            config, agent_id, mode, store, max_runs, idle_seconds, strict=on_error == "raise"
+        )
         self.shared = self._runs if isinstance(self._runs, SharedRuns) else None
         shared = self.shared.store if self.shared is not None else None
         self._telling = Telling(
@@ -256,7 +259,7 @@ class LoopGuard(Verbs):
     def close(self) -> None:
         """Give back what a shared store and the record hold open; the guard is not used afterwards."""
         self._telling.close()
-        if isinstance(self._runs, SharedRuns):
+        if not isinstance(self._runs, Runs):
             self._runs.close()
 
     @contextmanager
@@ -268,8 +271,7 @@ class LoopGuard(Verbs):
         """
         name = run_id
         if name is None:
-            shared = isinstance(self._runs, SharedRuns)
-            name = f"run-{token_hex(8) if shared else next(self._numbers)}"
+            name = f"run-{next(self._numbers) if isinstance(self._runs, Runs) else token_hex(8)}"
         token = current_run.set(name)
         try:
             yield name
@@ -342,7 +344,7 @@ class LoopGuard(Verbs):
             state.compared = None
             return state.apply(event), state.compared
 
-    def _state(self, session_id: str | None, event: Event) -> RunState | SharedRun:
+    def _state(self, session_id: str | None, event: Event) -> RunState | SharedRun | RemoteRun:
         runs = self._runs
         if type(event) is Compaction and event.continues is not None and event.continues != event.run_id:
             runs.move((session_id, event.continues), (session_id, event.run_id))
@@ -373,20 +375,7 @@ def _said(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _settings(config: Any, agent_id: str | None, mode: Mode | None) -> Settings:
-    if isinstance(config, Settings):
-        return replace(config, mode=mode) if mode is not None else config
-    from loopwarden.config import Config, load_config
-
-    if not isinstance(config, Config):
-        config = load_config(Path(config) if isinstance(config, str | os.PathLike) else config)
-        for problem in config.warnings:
-            log.logger.warning("config: %s", problem)
-    settings: Settings = config.settings(agent_id, mode or "enforce")
-    return settings
-
-
-def _lock_of(runs: Runs | SharedRuns) -> AbstractContextManager[object]:
+def _lock_of(runs: Runs | SharedRuns | RemoteRuns) -> AbstractContextManager[object]:
     """Runs in a store need no lock, and nobody should wait for another one's answer from it."""
     return threading.Lock() if isinstance(runs, Runs) else nullcontext()
 

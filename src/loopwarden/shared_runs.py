@@ -14,7 +14,7 @@ from loopwarden.core.profile import ToolUses
 from loopwarden.core.run_state import RunState
 from loopwarden.core.snapshot import VERSION, pack, unpack
 from loopwarden.errors import StoreError
-from loopwarden.runs import Runs
+from loopwarden.outages import Outages
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
@@ -27,34 +27,6 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME: Final = 200
 """Characters of the names in a key; longer ones are digested."""
-
-_PAUSE: Final = 10.0
-"""A store that failed is left alone for this many times as long as the failure took, so that an agent spends
-no more than a tenth of its time waiting for a store that doesn't answer."""
-
-_LONGEST_PAUSE: Final = 30.0
-"""Seconds that a store is left alone at most."""
-
-
-def runs_in(
-    store: Store | str, settings: Settings, most: int, idle_seconds: float, *, strict: bool
-) -> Runs | SharedRuns:
-    """The runs in a store or at the address of one; `memory:` is no store but this process.
-
-    Raises:
-        StoreError: The store can't be opened.
-        MissingExtraError: The package that it needs is not installed.
-        TypeError: It is neither.
-    """
-    if store == "memory:":
-        return Runs(settings, most, idle_seconds)
-    if isinstance(store, str):
-        from loopwarden.stores import open_store
-
-        store = open_store(store, max_runs=most, idle_seconds=idle_seconds)
-    if not hasattr(store, "update"):
-        raise TypeError(f"store={store!r}; allowed: memory:, sqlite:PATH, redis://HOST:PORT/DB, or a Store")
-    return SharedRuns(settings, store, strict=strict)
 
 
 def key_text(key: Key) -> str:
@@ -82,17 +54,7 @@ class SharedRuns:
         newest: Never set.
     """
 
-    __slots__ = (
-        "_clock",
-        "_out",
-        "_settings",
-        "_store",
-        "_strict",
-        "_until",
-        "_uses",
-        "newest",
-        "newest_key",
-    )
+    __slots__ = ("_outages", "_settings", "_store", "_strict", "_uses", "newest", "newest_key")
 
     def __init__(
         self,
@@ -106,11 +68,7 @@ class SharedRuns:
         self._uses = ToolUses(settings)
         self._store = store
         self._strict = strict
-        self._clock = clock
-        self._out: dict[
-            str, object
-        ] = {}  # one entry while the store is out of order; set and taken atomically
-        self._until = 0.0
+        self._outages = Outages("store", clock)
         self.newest: SharedRun
         self.newest_key: Key | None = None
 
@@ -129,15 +87,15 @@ class SharedRuns:
         Raises:
             StoreError: The store is out of order; so for all methods.
         """
-        self._ask(lambda: self._store.move(key_text(key), key_text(to)))
+        self._outages.ask(lambda: self._store.move(key_text(key), key_text(to)))
 
     def forget(self, key: Key) -> None:
         """A run is over."""
-        self._ask(lambda: self._store.delete(key_text(key)))
+        self._outages.ask(lambda: self._store.delete(key_text(key)))
 
     def save(self, key: Key) -> bytes | None:
         """A run's state as JSON; `None` for one that is not known."""
-        return self._ask(lambda: self._store.read(key_text(key)))
+        return self._outages.ask(lambda: self._store.read(key_text(key)))
 
     def restore(self, key: Key, saved: bytes) -> None:
         """Go on from a saved state.
@@ -146,15 +104,15 @@ class SharedRuns:
             StoreError: It is damaged, or of another version; the run stays as it was.
         """
         state = unpack(saved, self._settings, self._uses)
-        self._ask(lambda: self._store.update(key_text(key), lambda _: (pack(state), None)))
+        self._outages.ask(lambda: self._store.update(key_text(key), lambda _: (pack(state), None)))
 
     def read_beside(self, name: str) -> bytes | None:
         """What an adapter put beside the runs under a name of its own; `None` for nothing."""
-        return self._ask(lambda: self._store.read(f"{VERSION}:{name}"))
+        return self._outages.ask(lambda: self._store.read(f"{VERSION}:{name}"))
 
     def put_beside(self, name: str, data: bytes) -> None:
         """Keep something of an adapter's own beside the runs."""
-        self._ask(lambda: self._store.update(f"{VERSION}:{name}", lambda _: (data, None)))
+        self._outages.ask(lambda: self._store.update(f"{VERSION}:{name}", lambda _: (data, None)))
 
     def change(self, key: Key, step: Callable[[RunState], Answer]) -> Answer:
         """One step of a run, as one atomic change; `step` may be taken more than once, on fresh copies."""
@@ -172,7 +130,7 @@ class SharedRuns:
             answer = step(state)
             return pack(state), (answer, damage)
 
-        answer, damage = self._ask(lambda: self._store.update(key_text(key), stepped))
+        answer, damage = self._outages.ask(lambda: self._store.update(key_text(key), stepped))
         if damage is not None:
             if self._strict:
                 raise damage
@@ -185,22 +143,6 @@ class SharedRuns:
 
     def _new(self, key: Key) -> RunState:
         return RunState(self._settings, self._uses, scoped=key[1] is not None)
-
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
-        began = self._clock()
-        if began < self._until:
-            raise StoreError("the store failed just now and is left alone for a moment")
-        try:
-            answer = question()
-        except StoreError as error:
-            now = self._clock()
-            self._until = now + min(_PAUSE * (now - began), _LONGEST_PAUSE)
-            if self._out.setdefault("since", error) is error:
-                log.logger.warning("store: %s; calls are let through until it is back", error)
-            raise
-        if self._out and self._out.pop("since", None) is not None:
-            log.logger.warning("store is back")
-        return answer
 
 
 class SharedRun:

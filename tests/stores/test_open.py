@@ -44,7 +44,7 @@ def test_an_address_of_no_kind_is_told(address: str) -> None:
 
 @pytest.mark.parametrize("wrong", [None, Path("runs.db"), 7, b"memory:"])
 def test_what_is_no_store_is_told(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="allowed: memory:, sqlite:PATH, redis://HOST:PORT/DB, or a Store"):
+    with pytest.raises(TypeError, match=r"allowed: memory:, .*, http://HOST:PORT, or a Store"):
         LoopGuard({}, store=wrong)
 
 

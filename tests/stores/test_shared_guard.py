@@ -226,7 +226,7 @@ def test_an_outage_is_said_once_and_the_agent_goes_on(caplog: pytest.LogCaptureF
         caplog.clear()
         store.fails = True
         assert set(actions(calls([guard], 20))) == {"allow"}
-        guard._runs._until = 0.0  # type: ignore[union-attr]  # as if the pause was over
+        guard._runs._outages._until = 0.0  # type: ignore[union-attr]  # as if the pause was over
         store.fails = False
         assert store_lines(caplog) == ["store: no disk; calls are let through until it is back"]
         assert actions(calls([guard], 1, path="b")) == ["allow"]
@@ -301,7 +301,7 @@ def test_a_restart_of_redis_is_gone_through(lasting: Server, caplog: pytest.LogC
     assert actions(calls([guard], 10, path="b")) == ["allow"] * 10
     assert len(store_lines(caplog)) == 1
     lasting.start()
-    guard._runs._until = 0.0  # type: ignore[union-attr]  # as if the pause was over
+    guard._runs._outages._until = 0.0  # type: ignore[union-attr]  # as if the pause was over
     assert actions(calls([guard], 6)) == EXPECTED[4:]
     assert store_lines(caplog)[1:] == ["store is back"]
     guard.close()

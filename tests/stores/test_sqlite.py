@@ -238,7 +238,7 @@ FULL = """
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, usual[1]))
     print({calls(f"r{run}", 10)[0] for run in range(30)} <= {"allow", "warn"}, flush=True)
     resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-    guard._runs._until = 0.0
+    guard._runs._outages._until = 0.0
     print(calls("r", 1), flush=True)
     guard.close()
 """

@@ -1,0 +1,59 @@
+"""Patience with something outside that holds the runs: told once when it fails, once when it is back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from loopwarden.errors import StoreError
+from loopwarden.telemetry import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from loopwarden.stores import Answer
+
+_PAUSE: Final = 10.0
+"""What failed is left alone for this many times as long as the failure took, so that an agent spends no more
+than a tenth of its time waiting for what doesn't answer."""
+
+_LONGEST_PAUSE: Final = 30.0
+"""Seconds that it is left alone at most."""
+
+
+class Outages:
+    """Asks a store or a gateway. Safe to share between threads.
+
+    Args:
+        name: What it is, for the log.
+        clock: Seconds that don't go back.
+    """
+
+    __slots__ = ("_clock", "_name", "_out", "_until")
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._out: dict[str, object] = {}  # one entry while it is out of order; set and taken atomically
+        self._until = 0.0
+
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """The answer to a question.
+
+        Raises:
+            StoreError: What the question raises; or it is left alone at the moment, and was not asked.
+        """
+        began = self._clock()
+        if began < self._until:
+            raise StoreError(f"the {self._name} failed just now and is left alone for a moment")
+        try:
+            answer = question()
+        except StoreError as error:
+            now = self._clock()
+            self._until = now + min(_PAUSE * (now - began), _LONGEST_PAUSE)
+            if self._out.setdefault("since", error) is error:
+                log.logger.warning("%s: %s; calls are let through until it is back", self._name, error)
+            raise
+        if self._out and self._out.pop("since", None) is not None:
+            log.logger.warning("%s is back", self._name)
+        return answer
