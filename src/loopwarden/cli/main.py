@@ -19,6 +19,7 @@ from loopwarden.cli import (
     install,
     mcp,
     replay,
+    run_agent,
     runs,
     scan,
     sessions,
@@ -101,6 +102,7 @@ app.command(name="explain")(explain.explain)
 app.command(name="verify")(verify.verify)
 app.command(name="replay")(replay.replay)
 app.command(name="mcp", context_settings={"allow_interspersed_args": False})(mcp.mcp)
+app.command(name="run")(run_agent.run_agent)
 app.command(name="gateway")(gateway.gateway)
 app.command(name="install")(install.install)
 app.command(name="uninstall")(install.uninstall)

@@ -65,7 +65,8 @@ def document(parts: Iterable[Part] = ()) -> Document:
     }
     paths = _paths()
     for part in parts:
-        paths |= part.paths
+        for path, operations in part.paths.items():
+            paths[path] = paths.get(path, {}) | operations
         schemas |= part.schemas
     return {
         "openapi": "3.1.0",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from loopwarden.gateway.app import Part
 from loopwarden.gateway.openapi import document
+from loopwarden.gateway.runs_openapi import PATHS
+from loopwarden.gateway.runs_openapi import schemas as schemas_of_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +20,10 @@ def api_page(described: Document | None = None) -> str:
     """The page as Markdown.
 
     Args:
-        described: An OpenAPI document; `None`: that of the guard's endpoints.
+        described: An OpenAPI document; `None`: that of a gateway which runs agents.
     """
-    described = document() if described is None else described
+    if described is None:
+        described = document([Part(paths=PATHS, schemas=schemas_of_runs())])
     schemas: Document = described["components"]["schemas"]
     lines = ["# The API of the gateway", "", described["info"]["description"], ""]
     lines += ["A running gateway serves this as an OpenAPI 3.1 document at `/openapi.json`.", ""]

@@ -10,6 +10,7 @@ from uuid import uuid4
 from loopwarden.errors import LoopwardenError
 from loopwarden.runner.live import Live
 from loopwarden.runner.models import model_of
+from loopwarden.runner.replay_model import ReplayModel
 from loopwarden.runner.retries import Backoff
 from loopwarden.runner.run import Run
 from loopwarden.runner.seams import RunResult
@@ -245,10 +246,11 @@ class Runner:
                 bench = self._benches.bench(
                     live, spawn=partial(self._spawn, live), send=partial(self._send, live)
                 )
+                own = _tools_of(model, live)
                 run = Run(
                     live,
                     model,
-                    self._tools(bench),
+                    self._tools(bench) if own is None else own,
                     backoff=self._backoff,
                     keep=lambda messages: self._sessions.keep(live, messages),
                 )
@@ -263,10 +265,20 @@ class Runner:
     def _model_of(self, agent: ListedAgent) -> Model:
         model = self._models.get(agent.id)
         if model is None:
-            model = self._models[agent.id] = model_of(agent)
+            model = model_of(agent)
+            if not isinstance(model, ReplayModel):  # which plays once
+                self._models[agent.id] = model
         return model
 
 
 def _cancelled(live: Live) -> RunResult:
     message = "the run was cancelled"
     return RunResult(run=live.run, session=live.session, reason="cancelled", message=message)
+
+
+def _tools_of(model: Model, live: Live) -> Sequence[Tool[Any]] | None:
+    """The tools of a recorded agent: they give what was recorded, and nothing is executed."""
+    if not isinstance(model, ReplayModel):
+        return None
+    model.person = lambda: live.said.append(("(here a person wrote)", None))
+    return model.tools

@@ -1,8 +1,8 @@
 """The model of an agent: what its configuration names, as a model of Pydantic AI.
 
 With `baseUrl` any server that speaks the OpenAI chat API; else a model string of Pydantic AI, as
-`anthropic:claude-sonnet-4-5`. The provider's client makes no retries where it can be told so: the engine
-makes them, and says so.
+`anthropic:claude-sonnet-4-5`, or `replay:FILE`, which plays a recorded agent. The provider's client makes no
+retries where it can be told so: the engine makes them, and says so.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.errors import ConfigError, ConfigProblem, MissingExtraError
+from loopwarden.runner.replay_model import PREFIX, replay_model
 
 try:
     from pydantic_ai.exceptions import UserError
@@ -40,9 +41,12 @@ def model_of(agent: ListedAgent) -> Model:
     Raises:
         ConfigError: There is none, the provider is not known, its package is not installed, or the variable
             with the key is not set; the text says what to do.
+        TranscriptError: The recording of `replay:FILE` can't be read.
     """
     if agent.model is None:
         raise _wrong(agent, "model", "the agent has no model; give one, as `openai:gpt-5`")
+    if agent.model.startswith(PREFIX):
+        return replay_model(agent.model)
     key = None
     if agent.api_key_env is not None:
         key = os.environ.get(agent.api_key_env)

@@ -1,0 +1,88 @@
+"""When an agent's scheduled runs begin: an interval, or a cron expression in local time."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from loopwarden.config.runtime import seconds_of
+from loopwarden.errors import ConfigError, ConfigProblem, MissingExtraError
+
+try:
+    from cronsim import CronSim, CronSimError
+except ImportError as error:
+    raise MissingExtraError("cronsim", "runner") from error
+
+if TYPE_CHECKING:
+    from loopwarden.config.runtime import HeartbeatBlock
+
+_FIELDS: Final = 5
+_LOCALTIME: Final = Path("/etc/localtime")
+_ZONES: Final = "zoneinfo/"
+
+
+class Schedule:
+    """The moments of one agent's heartbeat.
+
+    When the clocks change, a cron job for a moment that is left out begins when the gap is over, and one for
+    a moment that comes twice begins once; a job of every hour, or more often, goes by what the clock shows.
+
+    Args:
+        agent: Id of the agent, for messages.
+        block: What the configuration says.
+        began: Intervals are counted from here; seconds since the epoch.
+        zone: Time zone of a cron expression.
+
+    Raises:
+        ConfigError: The expression is none, or never comes true.
+    """
+
+    def __init__(self, agent: str, block: HeartbeatBlock, began: float, zone: tzinfo) -> None:
+        self._began = began
+        self._zone = zone
+        self._every = seconds_of(block.every) if block.every is not None else 0
+        self._cron = block.cron or ""
+        if not self._every:
+            if len(self._cron.split()) != _FIELDS:
+                raise _wrong(agent, f"{self._cron!r} has not five fields, as `0 9 * * 1-5`")
+            try:
+                self.after(began)
+            except (CronSimError, ValueError, IndexError) as error:
+                raise _wrong(agent, f"{self._cron!r}: {error}") from None
+            except StopIteration:
+                raise _wrong(agent, f"{self._cron!r} never comes true") from None
+
+    def after(self, now: float) -> float:
+        """The first moment after `now`; both in seconds since the epoch."""
+        if self._every:
+            return self._began + ((now - self._began) // self._every + 1) * self._every
+        moments = CronSim(self._cron, datetime.fromtimestamp(now, self._zone))
+        while True:
+            moment = next(moments).timestamp()
+            if moment > now:
+                return moment
+
+
+def local_zone() -> tzinfo:
+    """The time zone of this machine, with its changes over the year where its name can be found."""
+    for name in (os.environ.get("TZ", "").lstrip(":"), _linked()):
+        try:
+            if name:
+                return ZoneInfo(name)
+        except (OSError, ValueError):  # no such zone, or no name of one
+            continue
+    return datetime.now(UTC).astimezone().tzinfo or UTC
+
+
+def _linked() -> str:
+    try:
+        return str(_LOCALTIME.resolve()).partition(_ZONES)[2]
+    except (OSError, RuntimeError):
+        return ""
+
+
+def _wrong(agent: str, message: str) -> ConfigError:
+    return ConfigError((ConfigProblem(path=f"agents.{agent}.heartbeat.cron", message=message),))
