@@ -205,13 +205,13 @@ class ModelServer:
             number = len(self.requests)
             self._came.notify_all()
             failure = self._refuses(request, key)
-            if failure is not None:
-                return Reply(error=failure), number
-            try:
-                reply = self._says(request)
-            except Exception as fault:  # noqa: BLE001 - raised where the block ends
-                self._faults.append(fault)
-                return breaks(), number
+        if failure is not None:
+            return Reply(error=failure), number
+        try:
+            reply = self._says(request)
+        except Exception as fault:  # noqa: BLE001 - raised where the block ends
+            self._faults.append(fault)
+            return breaks(), number
         if reply.wait is not None:
             reply.wait.wait(PATIENCE)
         calls = [
@@ -239,8 +239,9 @@ class ModelServer:
         if request.asks_for_summary:
             return self.summary
         name = request.model if isinstance(self.script, Mapping) else ""
-        place = self._places.get(name, 0)
-        self._places[name] = place + 1
+        with self._came:
+            place = self._places.get(name, 0)
+            self._places[name] = place + 1
         return lines[place] if place < len(lines) else Reply(DONE)
 
 
