@@ -43,6 +43,7 @@ class Runner:
         ask: Asks a person; `None`: nobody is there.
         tools: Makes the tools of a run.
         backoff: How failed requests are made again.
+        owner: What the marks of all commands begin with, see `process_tree.owner_of`.
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class Runner:
         ask: Ask | None = None,
         tools: Callable[[Bench], Sequence[Tool[Any]]] = toolset,
         backoff: Backoff | None = None,
+        owner: str | None = None,
     ) -> None:
         self._runtime = runtime
         self._guards = guards
         self._sessions = Sessions(journal)
         self._watchers = (*(() if journal is None else (journal.add,)), *watch)
         self._model = model
-        self._benches = Workbenches(ask)
+        self._benches = Workbenches(ask, owner)
         self._tools = tools
         self._backoff = backoff or Backoff()
         self._models: dict[str, Model] = {}

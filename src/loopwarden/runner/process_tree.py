@@ -10,14 +10,26 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 MARK: Final = "LOOPWARDEN_EXEC"
-"""Variable with the mark: `STEM.NUMBER`, one stem for all commands of one owner."""
+"""Variable with the mark: `STEM.NUMBER`, one stem for all commands of a session; see `owner_of`."""
+
+_OWNER_BYTES: Final = 8
 
 _ENVIRONMENT: Final = 256 * 1024
 """Bytes of a process's environment that are looked at."""
+
+
+def owner_of(path: Path) -> str:
+    """The beginning of the marks of all who work with a file that one process owns at a time.
+
+    What a process that was killed left running carries it, so that the next owner can end that with
+    `end_marked`.
+    """
+    return blake2b(os.fsencode(path.absolute()), digest_size=_OWNER_BYTES).hexdigest()
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:

@@ -49,10 +49,15 @@ class InputError(Exception):
 
 
 class Processes:
-    """The commands of one owner. To be used on one event loop; `close` it at the end."""
+    """The commands of one session. To be used on one event loop; `close` it at the end.
 
-    def __init__(self) -> None:
-        self._stem = secrets.token_hex(8)
+    Args:
+        owner: What their marks begin with; `None`: nobody looks for them after a crash.
+    """
+
+    def __init__(self, owner: str | None = None) -> None:
+        stem = secrets.token_hex(8)
+        self._stem = stem if owner is None else f"{owner}.{stem}"
         self._number = 0
         self._commands: dict[str, Command] = {}
         self._tasks: set[asyncio.Task[None]] = set()

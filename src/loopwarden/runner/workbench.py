@@ -25,10 +25,12 @@ class Workbenches:
 
     Args:
         ask: Asks a person; `None`: nobody is there.
+        owner: See `Processes`.
     """
 
-    def __init__(self, ask: Ask | None) -> None:
+    def __init__(self, ask: Ask | None, owner: str | None = None) -> None:
         self._ask = ask
+        self._owner = owner
         self._processes: dict[str, Processes] = {}
 
     def bench(self, live: Live, *, spawn: Spawn, send: Send) -> Bench:
@@ -39,7 +41,7 @@ class Workbenches:
 
         agent = live.agent
         workspace = Path(agent.workspace).expanduser() if agent.workspace is not None else Path.cwd()
-        processes = self._processes.pop(live.session, None) or Processes()
+        processes = self._processes.pop(live.session, None) or Processes(self._owner)
         self._processes[live.session] = processes  # the newest stands last
         return Bench(
             agent=agent,
