@@ -5,8 +5,9 @@ Every document gets an empty folder to run in, with `examples/` and `tests/` lin
 - `python` blocks run, sharing their names within a document; those that begin with `>>>` are compared.
 - `console` and `bash` blocks: the lines `$ loopwarden ...` run. Output is compared where it is given
   (`...` stands for anything) and has to be what the terminal would show, 80 columns wide, no colour.
-  A command must succeed, unless `$ echo $?` follows and shows the code it ends with. Other commands
-  are for the reader and don't run, but `$ cat NAME` with text below makes that file, if it isn't there.
+  A command must succeed, unless `$ echo $?` follows and shows the code it ends with. One that ends in `&`
+  goes on until it is over or the document is. Other commands are for the reader and don't run, but
+  `$ cat NAME` with text below makes that file, if it isn't there.
 - `json` and `json5` blocks have to parse. One that begins with `// NAME` is that file, too.
 
 `<!-- skip: next "reason" -->` in front of a block leaves it out.
@@ -48,25 +49,31 @@ def enter_folder(namespace: dict[str, Any]) -> None:
 
 
 def leave_folder(namespace: dict[str, Any]) -> None:
-    """Go back and remove the document's folder."""
+    """End what goes on in the background, go back and remove the document's folder."""
+    for process in namespace.get("_background", ()):
+        process.terminate()
+        process.wait(CONSOLE_SECONDS)
     os.chdir(namespace["_back"])
     namespace["_folder"].cleanup()
 
 
-def run_line(line: str) -> tuple[str, int]:
-    """Run one shell line and give what the terminal would show, and the exit code."""
+def shell(line: str) -> dict[str, Any]:
+    """How a shell line is started."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     width = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "PYTHONUTF8": "1"}
     plain = {"NO_COLOR": "1", "FORCE_COLOR": "", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
-    ended = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line],
-        env=os.environ | width | plain | {"PATH": path},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=CONSOLE_SECONDS,
-        check=False,
-    )
+    return {
+        "args": ["bash", "-o", "pipefail", "-c", line],
+        "env": os.environ | width | plain | {"PATH": path},
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
+
+
+def run_line(line: str) -> tuple[str, int]:
+    """Run one shell line and give what the terminal would show, and the exit code."""
+    ended = subprocess.run(**shell(line), timeout=CONSOLE_SECONDS, check=False)
     return ended.stdout.decode("utf-8", "replace"), ended.returncode
 
 
@@ -80,6 +87,11 @@ def evaluate_console(example: Example) -> str | None:
             shown, code = f"{code}\n", 0
         elif code:
             return f"$ {ran}\nended with {code}, and no `$ echo $?` follows that says so:\n{shown}"
+        elif line.startswith("loopwarden ") and line.rstrip().endswith(" &"):
+            background = example.namespace.setdefault("_background", [])
+            alone = f"exec {line.rstrip().removesuffix('&')}"
+            background.append(subprocess.Popen(**shell(alone) | {"stdout": subprocess.DEVNULL}))
+            continue
         elif shlex.split(line, comments=True)[:1] == ["loopwarden"]:
             ran = line
             shown, code = run_line(line)
