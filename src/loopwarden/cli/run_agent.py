@@ -148,6 +148,7 @@ async def _run(
     from loopwarden.runner.engine import Runner
     from loopwarden.runner.journal import Journal
     from loopwarden.runner.places import forget_old, session_file, sessions_folder
+    from loopwarden.runner.process_tree import end_marked, owner_of
     from loopwarden.runner.resume import take_over
 
     runtime = runtime_of(config)
@@ -168,7 +169,9 @@ async def _run(
 
     watch = _watcher(as_json, end)
     with Journal(journal_file or session_file(sessions_folder(), session)) as journal:
-        runner = Runner(runtime, guard_of, journal=journal, watch=[watch], ask=asking())
+        owner = owner_of(journal.path)
+        end_marked(owner)  # what a process that was killed in this session has left running
+        runner = Runner(runtime, guard_of, journal=journal, watch=[watch], ask=asking(), owner=owner)
         try:
             before = take_over(journal, guard_of(agent.id), session, run_id)
             if before is not None:

@@ -16,6 +16,7 @@ from loopwarden.gateway.run_feed import Feed
 from loopwarden.runner.engine import Runner
 from loopwarden.runner.heartbeats import Heartbeats
 from loopwarden.runner.journal import Journal
+from loopwarden.runner.process_tree import end_marked, owner_of
 from loopwarden.runner.resume import take_over
 from loopwarden.telemetry import log
 
@@ -75,8 +76,16 @@ class RunDesk:
         self.feed = Feed()
         self.heartbeats = Heartbeats(self._agents, self._heartbeat)
         self.journal = Journal(gateway.folder / JOURNAL_FILE)
+        owner = owner_of(self.journal.path)
+        left = end_marked(owner)
+        if left:
+            log.logger.warning("%d processes of a gateway that was killed were still there; ended", left)
         self._runner = Runner(
-            gateway.runtime, gateway.guards, journal=self.journal, watch=[self._saw, self.feed, *watch]
+            gateway.runtime,
+            gateway.guards,
+            journal=self.journal,
+            watch=[self._saw, self.feed, *watch],
+            owner=owner,
         )
         gateway.metrics.gauge("agent_runs", "Runs of agents that go on.", lambda: float(len(self._open)))
 
