@@ -132,7 +132,7 @@ def test_a_recorded_compaction_is_shown_and_arms_the_guard(tmp_path: Path) -> No
     code, out, _ = replayed(written(tmp_path / "a.jsonl", *events))
     assert code == 1
     assert "compacted the context overflowed: about " in out
-    assert "armed     the guard compares the next 3 results with those before" in out
+    assert "armed     the guard compares the next 3 results with each other" in out
     assert "compaction_loop_persisted" in out
     assert out.splitlines()[-2].startswith("aborted   26 calls")
 

@@ -153,9 +153,8 @@ def test_long_work_goes_on_over_compactions(stage: Stage, agent: str) -> None:
     assert all(play.name in request.said[-1] for request in play.requests)
 
 
-def test_work_that_never_fits_ends_after_three_compactions(stage: Stage) -> None:
-    play, played = stage.play("on", pages(60, 9_000))
-    assert (played.run["state"], played.run["code"]) == ("failed", None)
-    assert "overflowed again after 3 compactions" in played.run["message"]
-    assert len(play.summaries) == len(played.kinds("compaction")) == 3
-    assert len(played.kinds("outcome")) < 30
+def test_work_that_takes_many_compactions_is_work(stage: Stage) -> None:
+    play, played = stage.play("on", pages(24, 9_000))
+    assert (played.run["state"], played.run["answer"]) == ("done", "All read.")
+    assert len(play.summaries) == len(played.kinds("compaction")) > 3
+    assert len(played.kinds("outcome")) == 24

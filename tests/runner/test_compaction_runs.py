@@ -103,13 +103,30 @@ def test_the_guard_is_armed_by_none_where_it_is_off() -> None:
     assert seen.of("compaction")[0]["window"] == 0
 
 
-def test_a_fourth_overflow_ends_the_run() -> None:
+def test_long_work_may_be_compacted_as_often_as_it_takes() -> None:
     seen = Seen()
-    script = [reply for _ in range(4) for reply in [*asking(6), overflows(4000, 4200)]]
+    script = [reply for _ in range(5) for reply in [*asking(6), overflows(4000, 4200)]] + [Reply("ok")]
     with ModelServer(script) as server:
         result = asyncio.run(runner_for(server, seen, page, guard={}).run("main", "Read."))
-    assert (result.reason, result.code) == ("failed", None)
-    assert "after 3 compactions" in (result.message or "")
+    assert (result.reason, result.answer) == ("done", "ok")
+    assert [one["number"] for one in seen.of("compaction")] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("guard", "reason", "code"),
+    [({}, "aborted", "compaction_loop_persisted"), ({"enabled": False}, "failed", None)],
+)
+def test_overflows_after_each_compaction_end_the_run(
+    guard: dict[str, bool], reason: str, code: str | None
+) -> None:
+    seen = Seen()
+    script = [
+        *asking(40),
+        *(overflows(window, window + 100) for window in (16_000, 8_000, 4_000, 2_000, 1_000)),
+    ]
+    with ModelServer([*script, Reply("ok")]) as server:
+        result = asyncio.run(runner_for(server, seen, page, guard=guard).run("main", "Read."))
+    assert (result.reason, result.code) == (reason, code)
     assert len(seen.of("compaction")) == 3
 
 

@@ -167,7 +167,7 @@ class View:
         self.say("compacted", f"{why}{sizes}", "cyan")
         window = data.get("window")
         if window:
-            self.say("armed", f"the guard compares the next {window} results with those before", "cyan")
+            self.say("armed", f"the guard compares the next {window} results with each other", "cyan")
 
     def _ended(self, data: Mapping[str, Any]) -> None:
         reason = str(data.get("reason"))

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 PREFIX: Final = "replay:"
 """How the name of such a model begins; the path of a file follows."""
 
-MOST_COMPACTIONS: Final = 3
-"""Recorded compactions that are played; as many as the runner retries."""
-
 _FULL: Final = 400
 _ANYTHING: Final = {"type": "object", "additionalProperties": True}
 
@@ -102,7 +99,7 @@ class ReplayModel(Model):
         if self._place >= len(self.recording.turns):
             return self._says(self._last_words())
         turn = self.recording.turns[self._place]
-        if turn.compacted and self._place not in self._filled and len(self._filled) < MOST_COMPACTIONS:
+        if turn.compacted and self._place not in self._filled:
             self._filled.add(self._place)
             self._full = True
             raise ModelHTTPError(_FULL, self.model_name, _full_body())

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from loopwarden.runner.live import Live
 
 MOST_COMPACTIONS: Final = 3
-"""Compactions of one run, each with a retry."""
+"""Compactions in a row, each with a retry, without an answer of the model. Long work may take many more."""
 
 _FAILURES: Final = 1_000_000
 """Failed calls are the guard's to judge, not the host's."""
@@ -105,6 +105,7 @@ class Run:
             retries={"tools": _FAILURES, "output": _EMPTY},
             model_settings=self._settings,
         )
+        self._unanswered = 0  # compactions since the model last answered
         self.messages: list[ModelMessage] = []
 
     async def drive(self, task: str, history: Sequence[ModelMessage]) -> RunResult:
@@ -190,7 +191,7 @@ class Run:
             compared=_compared,
             heard=live.heard,
         )
-        steps = Steps(live, saved=self._keep, answered=self._patience.rest, fresh=fresh)
+        steps = Steps(live, saved=self._keep, answered=self._answered, fresh=fresh)
         started = None
         try:
             async with self._agent.iter(
@@ -211,6 +212,10 @@ class Run:
                 self.messages = started.all_messages()
         return _Attempt(answer=None if result is None else str(result.output))
 
+    def _answered(self) -> None:
+        self._patience.rest()
+        self._unanswered = 0
+
     def _overflow(self, fault: Exception) -> Overflow | None:
         if isinstance(fault, AheadOfOverflow):
             return Overflow(tokens=fault.tokens, window=self._live.agent.context_window)
@@ -220,8 +225,8 @@ class Run:
 
     async def _compact(self, overflow: Overflow, cause: str) -> None:
         live = self._live
-        if live.compactions >= MOST_COMPACTIONS:
-            raise Over(f"the context overflowed again after {MOST_COMPACTIONS} compactions")
+        if self._unanswered >= MOST_COMPACTIONS:
+            raise Over(f"the context overflowed again after {MOST_COMPACTIONS} compactions in a row")
         window = overflow.window or live.agent.context_window
         live.notice("the context is full: its older part is summed up")
         try:
@@ -233,6 +238,7 @@ class Run:
             ) from nothing
         self.messages = made.messages
         live.compactions += 1
+        self._unanswered += 1
         verdict = live.verbs.compacted(run_id=live.run)
         live.tell(
             "compaction",

@@ -128,8 +128,6 @@ def _read(folder: Folder, arguments: ReadArguments) -> ToolReturn[str]:
         more = more and bool(file.peek(1))
     text = b"".join(lines).decode("utf-8", "backslashreplace").replace("\0", "\\x00")
     details: dict[str, Any] = {
-        "path": path,
-        "offset": arguments.offset,
         "lines": len(lines),
         "truncated": more,
     }
