@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,7 @@ class Workbenches:
         self._ask = ask
         self._owner = owner
         self._processes: dict[str, Processes] = {}
+        self._asking = asyncio.Lock()  # there is one person, and many runs may have a question
 
     def bench(self, live: Live, *, spawn: Spawn, send: Send) -> Bench:
         """The bench of a run."""
@@ -54,6 +56,7 @@ class Workbenches:
             spawn=spawn,
             send=send,
             depth=live.depth,
+            asking=self._asking,
         )
 
     async def tidy(self, busy: frozenset[str]) -> None:
@@ -63,10 +66,14 @@ class Workbenches:
             busy: Sessions in which a run goes on.
         """
         idle = [session for session in self._processes if session not in busy]
-        for number, session in enumerate(idle):
-            over = len(idle) - number > MOST
-            if over or not list(self._processes[session].sessions()):
-                await _end(self._processes.pop(session))
+        over = len(idle) - MOST
+        ending = [
+            self._processes.pop(session)  # all of them now: while one ends, a session may begin anew
+            for number, session in enumerate(idle)
+            if number < over or not list(self._processes[session].sessions())
+        ]
+        for processes in ending:
+            await _end(processes)
 
     async def close(self) -> None:
         """End all commands."""

@@ -61,7 +61,7 @@ class Bench:
         send: Gives a text to the session of that id, and gives back the id of the run that reads it.
         depth: How many agents are above this one; 0 for one that was started by a person.
         children: Sub-agents that this run has started.
-        asking: Held while a person is asked: one question at a time.
+        asking: Held while a person is asked: one question at a time, of all runs that share it.
     """
 
     agent: ListedAgent
