@@ -145,9 +145,16 @@ class Channels:
         if block is None or block.type != "file":
             raise ChannelError(f"{channel}: only file channels can be read")
         path = block.path or ""
-        data = await _on_file(channel, lambda: self._folder.end_of(path, READ_BYTES))
+        data = await _on_file(channel, lambda: self._end_of(path))
         lines = [line for line in data.decode("utf-8", "replace").split("\n") if line.strip()]
         return [_message(line) for line in lines[-limit:]]
+
+    def _end_of(self, path: str) -> bytes:
+        """What stands last in a file; nothing in one that nobody has written to yet."""
+        try:
+            return self._folder.end_of(path, READ_BYTES)
+        except FileNotFoundError:
+            return b""
 
     def _to_terminal(self, message: Message) -> None:
         if self._show is None:
@@ -165,8 +172,6 @@ class Channels:
 async def _on_file(channel: str, work: Callable[[], Any]) -> Any:
     try:
         return await asyncio.to_thread(work)
-    except FileNotFoundError:
-        return b""
     except OutsideError as error:
         raise ChannelError(f"{channel}: {error}") from error
     except OSError as error:

@@ -262,3 +262,18 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
             assert not scene.shown
 
     asyncio.run(main())
+
+
+def test_a_message_for_a_file_without_its_workspace_is_not_said_to_be_sent(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+
+    async def main() -> None:
+        async with Scene(folder, agent(log={"type": "file", "path": "log"})) as scene:
+            folder.rmdir()
+            sent = await scene.call("message", action="send", channel="log", message="hello")
+            assert (sent.failed, sent.text) == (True, "not sent: log: No such file or directory")
+            folder.mkdir()
+            assert not (await scene.call("message", action="send", channel="log", message="hello")).failed
+
+    asyncio.run(main())
