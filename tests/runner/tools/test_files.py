@@ -172,6 +172,22 @@ def test_reading_by_lines(work: Path) -> None:
     asyncio.run(main())
 
 
+def test_the_same_text_from_other_places_is_the_same_outcome(work: Path) -> None:
+    (work / "one").write_text("nothing here\n" * 20, encoding="utf-8")
+    (work / "two").write_text("nothing here\n" * 20, encoding="utf-8")
+    (work / "three").write_text("something here\n" * 20, encoding="utf-8")
+
+    async def main() -> None:
+        async with Scene(work) as scene:
+            one, two = await scene.call("read", path="one"), await scene.call("read", path="two")
+            assert one.shaped == two.shaped
+            half = [await scene.call("read", path="one", offset=offset, limit=10) for offset in (2, 11)]
+            assert half[0].shaped != half[1].shaped, "more follows only after one of them"
+            assert (await scene.call("read", path="three")).shaped != one.shaped
+
+    asyncio.run(main())
+
+
 def test_a_file_without_lines_is_looked_through_only_so_far(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
