@@ -222,6 +222,39 @@ def test_what_waits_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch
     assert [one.number for one in journal.happenings("r1")] == [1, 21, 22, 23]
 
 
+def test_what_waits_is_bounded_in_bytes_too(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("loopwarden.runner.journal.MOST_WAITING_BYTES", 25_000)
+    told = Told("r1")
+    journal.add(told("began", trigger="user", task="t", parent=None))
+    with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for _ in range(10):
+            journal.add(told("text", text="x" * 10_000))
+        other.execute("ROLLBACK")
+    assert [one.number for one in journal.happenings("r1")] == [1, 10, 11]
+
+
+def test_of_histories_and_evidence_that_wait_the_newest_is_kept(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopwarden.runner.journal.MOST_WAITING_BYTES", 100_000)
+    told = Told("r1")
+    for _ in range(2):  # what was written does not stand in the way of what comes
+        with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            journal.add(told("began", trigger="user", task="t", parent=None))
+            for number in range(50):
+                journal.save_history("s1", "a1", b"%d" % number + b" " * 20_000)
+                journal.put_evidence("r1", b"%d" % number + b" " * 20_000)
+                journal.save_history("s2", "a1", b"other")
+            other.execute("ROLLBACK")
+        assert (journal.history("s1") or b"").split() == [b"49"]
+        assert (journal.evidence("r1") or b"").split() == [b"49"]
+        assert journal.history("s2") == b"other"
+        run = journal.run("r1")
+        assert run is not None, "nothing had to be lost"
+
+
 def test_old_happenings_go_before_old_runs(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_writes, "MAX_HAPPENINGS", 20)
     monkeypatch.setattr(journal_writes, "MAX_RUNS", 4)

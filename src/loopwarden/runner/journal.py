@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from loopwarden.runner.journal_writes import Write
 
 MOST_WAITING: Final = 10_000
-"""Writes that wait for the file to be writable again; further ones are lost, and that is logged."""
+MOST_WAITING_BYTES: Final = 256_000_000
+"""Writes that wait for the file to be writable again; beyond, the oldest are lost, and that is logged."""
 
 LARGEST_HISTORY: Final = 64_000_000
 """Bytes of the message history of one session; a larger one is not kept."""
@@ -81,6 +82,8 @@ class Journal:
         self._pause = pause
         self._lock = threading.RLock()
         self._waiting: deque[list[Write]] = deque()
+        self._waiting_bytes = 0
+        self._newest: dict[tuple[str, str], list[Write]] = {}
         self._retry_at = 0.0
         self._lost = 0
         self._added = 0
@@ -143,7 +146,8 @@ class Journal:
             [
                 touched(session, agent, self._clock()),
                 ("UPDATE sessions SET history = ? WHERE id = ?", (history, session)),
-            ]
+            ],
+            in_place_of=("history", session),
         )
 
     def history(self, session: str) -> bytes | None:
@@ -152,7 +156,10 @@ class Journal:
 
     def put_evidence(self, run: str, evidence: bytes) -> None:
         """Keep what the guard knows of a run that goes on (`LoopGuard.save`), in place of what was kept."""
-        self._write([("UPDATE runs SET evidence = ? WHERE id = ?", (evidence, run)), followed(run)])
+        self._write(
+            [("UPDATE runs SET evidence = ? WHERE id = ?", (evidence, run)), followed(run)],
+            in_place_of=("evidence", run),
+        )
 
     def evidence(self, run: str) -> bytes | None:
         """What was kept of a run that goes on or was interrupted; `None` for others."""
@@ -225,19 +232,35 @@ class Journal:
             self.add(ended)
         self._write(list(trimmed()))
 
-    def _write(self, writes: list[Write]) -> None:
-        """Write now, or keep it for later."""
+    def _write(self, writes: list[Write], *, in_place_of: tuple[str, str] | None = None) -> None:
+        """Write now, or keep it for later, in place of what still waits under the same name."""
         with self._lock:
             if self._connection is None:
                 return
-            if len(self._waiting) >= MOST_WAITING:
-                self._waiting.popleft()
+            waiting = None if in_place_of is None else self._newest.get(in_place_of)
+            self._waiting_bytes += _size(writes)
+            if waiting:
+                self._waiting_bytes -= _size(waiting)
+                waiting[:] = writes
+            else:
+                self._waiting.append(writes)
+                if in_place_of is not None:
+                    self._newest[in_place_of] = writes
+            while len(self._waiting) > 1 and self._is_too_much():
+                self._drop_oldest()
                 self._lost += 1
                 if self._lost == 1:
                     log.logger.error("journal %s: can't be written for too long; some is lost", self.path)
-            self._waiting.append(writes)
             if time.monotonic() >= self._retry_at:
                 self._flush()
+
+    def _is_too_much(self) -> bool:
+        return len(self._waiting) > MOST_WAITING or self._waiting_bytes > MOST_WAITING_BYTES
+
+    def _drop_oldest(self) -> None:
+        oldest = self._waiting.popleft()
+        self._waiting_bytes -= _size(oldest)
+        oldest.clear()  # nothing can take its place any more
 
     def _flush(self) -> None:
         while self._waiting:
@@ -252,7 +275,8 @@ class Journal:
                 if not self._told:
                     log.logger.error("journal %s: %s; not written", self.path, error)
                     self._told = True
-            self._waiting.popleft()
+            self._drop_oldest()
+        self._newest.clear()
         self._retry_at = 0.0
 
     def _apply(self, writes: Iterable[Write]) -> None:
@@ -304,3 +328,8 @@ def _storable(values: Iterable[object]) -> tuple[Any, ...]:
     return tuple(
         value.encode("utf-8", "replace").decode() if isinstance(value, str) else value for value in values
     )
+
+
+def _size(writes: Iterable[Write]) -> int:
+    """About how many bytes the values take."""
+    return sum(len(value) for _, values in writes for value in values if isinstance(value, str | bytes))
