@@ -48,7 +48,8 @@ class Batches:
         try:
             verdicts = await answer(batch)
         except BaseException as error:
-            self._drop(name)
+            if self._known.get(name, (0, None))[1] is answers:  # too many others may have pushed it out
+                self._drop(name)
             answers.set_exception(error)
             answers.exception()  # looked at, also where nobody else waits
             raise
