@@ -165,9 +165,9 @@ class RunDesk:
         if len(self._open) >= self._most:
             raise TooManyRuns(f"{self._most} runs go on (gateway.limits.activeRuns); try again later")
         run = f"run-{token_hex(12)}"
+        take_over(self.journal, self._guards(agent), session, run)
         begun = self._begun[run] = asyncio.Event()
         self._open[run] = session
-        take_over(self.journal, self._guards(agent), session, run)
         task = asyncio.create_task(
             self._runner.run(agent, text, session_id=session, run_id=run, trigger=trigger)
         )
