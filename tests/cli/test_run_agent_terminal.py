@@ -113,6 +113,27 @@ def test_a_command_is_asked_for(tmp_path: Path, typed: str, ran: bool) -> None:
         assert re.search(r"\x1b\[[0-9;]*mdone ", terminal.shown)
 
 
+def test_a_command_that_can_not_be_shown_whole_is_not_run(tmp_path: Path) -> None:
+    command = f"echo {'x' * 12_000}; touch made"
+    script = [asks(Call("exec", {"command": command})), Reply("Good.")]
+    with ModelServer(script) as server, Terminal(tmp_path, server, exec={"policy": "ask"}) as terminal:
+        terminal.shows("too long to be asked for")
+        assert terminal.ends() == 0
+        assert "[y/N]" not in terminal.shown
+        assert not (tmp_path / "made").exists()
+        assert "The person said no" in next(iter(server.requests[-1].results.values()))
+
+
+def test_a_long_command_is_shown_to_its_end(tmp_path: Path) -> None:
+    command = f"echo {'x' * 3_000}; touch made"
+    script = [asks(Call("exec", {"command": command})), Reply("Good.")]
+    with ModelServer(script) as server, Terminal(tmp_path, server, exec={"policy": "ask"}) as terminal:
+        terminal.shows("; touch made [y/N]")
+        terminal.types("y\n")
+        assert terminal.ends() == 0
+        assert (tmp_path / "made").exists()
+
+
 def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
     with (
         ModelServer([asks(Call("exec", {"command": "touch made"}))]) as server,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -13,7 +13,11 @@ from loopwarden.masking import clean
 if TYPE_CHECKING:
     from loopwarden.runner.seams import Ask
 
-_LONGEST = 2_000
+_LONGEST: Final = 10_000
+"""Characters of a question; a longer one is answered with no, as nobody could read it to its end."""
+
+_SHOWN: Final = 300
+"""Characters of such a question that are shown."""
 
 
 def asking() -> Ask | None:
@@ -23,7 +27,11 @@ def asking() -> Ask | None:
 
 async def _ask(question: str) -> bool:
     """Anything but a yes is a no. The event loop goes on meanwhile, so that Ctrl-C ends the run."""
-    typer.echo(f"{clean(question, _LONGEST)} [y/N] ", nl=False, err=True)
+    shown = clean(question, _LONGEST + 1)
+    if len(shown) > _LONGEST:
+        typer.echo(f"{shown[:_SHOWN]}... is too long to be asked for; the answer is no", err=True)
+        return False
+    typer.echo(f"{shown} [y/N] ", nl=False, err=True)
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[str] = loop.create_future()
 
