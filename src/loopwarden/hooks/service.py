@@ -7,18 +7,18 @@ asked for a while, and when a hook of another version asks.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socketserver
 import threading
 import time
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from loopwarden.hooks.answering import Answering
 from loopwarden.hooks.answers import SILENCE, Answer
 from loopwarden.hooks.faults import note_fault
 from loopwarden.hooks.places import LOCK_FILE, SOCKET_FILE, state_folder
+from loopwarden.process_lock import TakenError, take
 from loopwarden_hook import MOST_BYTES, VERSION, VERSION_WANTED, fits_socket
 
 if TYPE_CHECKING:
@@ -107,38 +107,25 @@ class _Visitor(socketserver.StreamRequestHandler):
         return service.answering.answer(host, data, environment, None if event == "-" else event)
 
 
-def _claimed(folder: Path) -> IO[str] | None:
-    """The lock of the one service of a folder, held as long as it is open; `None` if another has it.
-
-    The file names the process, and its age tells hooks that one has just been started.
-    """
-    stream = (folder / LOCK_FILE).open("a", encoding="utf-8")
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        stream.close()
-        return None
-    stream.truncate(0)
-    stream.write(f"{os.getpid()}\n")
-    stream.flush()
-    return stream
-
-
 def main() -> None:
     """Serve the user's state folder, unless somebody does or its path is too long for a socket."""
     os.umask(0o077)
     folder = state_folder()
     if not fits_socket(str(folder)):
         return
-    lock = _claimed(folder)
-    if lock is None:
+    try:  # its age tells hooks that one has just been started
+        lock = take(folder / LOCK_FILE)
+    except TakenError:
+        return
+    except OSError as error:
+        note_fault(folder, f"service: {error}")
         return
     try:
         Service(folder).serve()
     except OSError as error:
         note_fault(folder, f"service: {error}")
     finally:
-        lock.close()
+        os.close(lock)
 
 
 if __name__ == "__main__":

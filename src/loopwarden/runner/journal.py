@@ -19,7 +19,7 @@ from loopwarden.runner.happenings import Happening
 from loopwarden.runner.journal_tables import connect
 from loopwarden.runner.journal_writes import followed, happened, touched, trimmed
 from loopwarden.runner.kept import KeptRun, KeptSession
-from loopwarden.runner.owned_file import own
+from loopwarden.runner.owned_file import give_back, own
 from loopwarden.runner.plain_json import from_json
 from loopwarden.telemetry import log
 
@@ -101,7 +101,7 @@ class Journal:
                 self._connection.close()
                 raise
         except BaseException as error:
-            self._owned.close()
+            give_back(self._owned)
             if isinstance(error, sqlite3.Error):
                 raise StoreError(f"{self.path}: {error}") from error
             raise
@@ -114,7 +114,7 @@ class Journal:
                 self._flush()
                 self._connection.close()
                 self._connection = None
-                self._owned.close()
+                give_back(self._owned)
 
     def __enter__(self) -> Self:
         return self

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from loopwarden.errors import StoreError
+from loopwarden.process_lock import TakenError, take
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _TRIES: Final = 20
@@ -20,8 +21,8 @@ def lock_beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.lock")
 
 
-def own(path: Path) -> IO[str]:
-    """Take a file for this process, as long as the answer is open.
+def own(path: Path) -> int:
+    """Take a file for this process, until `give_back`.
 
     Raises:
         StoreError: Another process has it; the text names the file and that process.
@@ -29,35 +30,35 @@ def own(path: Path) -> IO[str]:
     """
     lock = lock_beside(path)
     for _ in range(_TRIES):
-        stream = os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii")
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            who = _owner(stream)
-            stream.close()
-            raise StoreError(f"{path} is in use by {who}; end it, or name another file") from None
-        except BaseException:
-            stream.close()
-            raise
-        if _same(stream, lock):
-            stream.truncate(0)
-            stream.write(f"{os.getpid()}\n")
-            stream.flush()
-            return stream
-        stream.close()  # it was removed in between
+            descriptor = take(lock)
+        except TakenError as taken:
+            raise StoreError(f"{path} is in use by {taken.owner}; end it, or name another file") from None
+        if _same(descriptor, lock):
+            return descriptor
+        give_back(descriptor)  # it was removed in between
     raise StoreError(f"{path}: its lock {lock.name} is being removed again and again")
 
 
-def _owner(stream: IO[str]) -> str:
-    with suppress(OSError, ValueError):
-        return f"process {int(stream.read(20))}"
-    return "another process"
+def give_back(owned: int) -> None:
+    """Others may have the file that `own` took."""
+    os.close(owned)
 
 
-def _same(stream: IO[str], lock: Path) -> bool:
+@contextmanager
+def owned(path: Path) -> Iterator[None]:
+    """Own a file while inside; faults as of `own`."""
+    descriptor = own(path)
+    try:
+        yield
+    finally:
+        give_back(descriptor)
+
+
+def _same(descriptor: int, lock: Path) -> bool:
     try:
         found = lock.stat()
     except OSError:
         return False
-    held = os.fstat(stream.fileno())
+    held = os.fstat(descriptor)
     return (held.st_dev, held.st_ino) == (found.st_dev, found.st_ino)
