@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from loopwarden.errors import StoreError
+from loopwarden.state_folder import GATEWAY, folder
 
-ROOT: Final = "LOOPWARDEN_STATE"
-"""The variable that names another folder to put ours in."""
+if TYPE_CHECKING:
+    from pathlib import Path
 
-FOLDER: Final = "gateway"
-TOKEN_FILE: Final = "token"  # noqa: S105 - the name of a file
 DATABASE_FILE: Final = "gateway.db"
 JOURNAL_FILE: Final = "journal.db"
 LOCK_FILE: Final = "gateway.lock"
@@ -29,31 +27,23 @@ def default_folder() -> Path:
     Raises:
         StoreError: The user has no home.
     """
-    named = os.environ.get(ROOT)
-    if named:
-        return Path(named).absolute() / FOLDER
-    base = os.environ.get("XDG_STATE_HOME", "")
-    try:
-        below = Path(base) if base.startswith("/") else Path.home() / ".local/state"
-    except RuntimeError:
-        raise StoreError(f"no folder for the state of the gateway: set {ROOT} to one") from None
-    return below / "loopwarden" / FOLDER
+    return folder(GATEWAY, "the state of the gateway")
 
 
-def made(folder: Path) -> Path:
+def made(place: Path) -> Path:
     """The folder, made if it is missing, closed to other people.
 
     Raises:
         StoreError: It can't be made or closed, or belongs to somebody else.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name != "nt":
-            found = folder.stat()
+            found = place.stat()
             if found.st_uid != os.geteuid():
-                raise StoreError(f"{folder} belongs to another user; name another folder with --state")
+                raise StoreError(f"{place} belongs to another user; name another folder with --state")
             if found.st_mode & 0o077:
-                folder.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+                place.chmod(stat.S_IMODE(found.st_mode) & 0o700)
     except OSError as error:
         raise StoreError(f"no folder for the state of the gateway: {error}; name one with --state") from None
-    return folder
+    return place

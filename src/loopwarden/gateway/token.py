@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.errors import StoreError
-from loopwarden.gateway.places import TOKEN_FILE
+from loopwarden.state_folder import TOKEN_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path

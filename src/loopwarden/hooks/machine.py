@@ -17,7 +17,8 @@ from loopwarden.hooks.checking import Finding
 from loopwarden.hooks.damage import is_damage
 from loopwarden.hooks.faults import faults
 from loopwarden.hooks.ledger_file import opened_to_read
-from loopwarden.hooks.places import FOLDER, LOCK_FILE, RUNS_FILE, SESSIONS_FILE, SOCKET_FILE
+from loopwarden.hooks.places import LOCK_FILE, RUNS_FILE, SESSIONS_FILE, SOCKET_FILE
+from loopwarden.state_folder import VARIABLE
 from loopwarden_hook import VERSION, VERSION_WANTED, fits_socket
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _config(environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
 def _service(state: Path) -> Iterator[Finding]:
     if not fits_socket(str(state)):
         text = f"no service, as the path of {state} is too long for a socket; hooks answer by themselves"
-        yield Finding(level="note", text=text, todo=f"set {FOLDER} to a shorter one to have them faster")
+        yield Finding(level="note", text=text, todo=f"set {VARIABLE} to a shorter one to have them faster")
         return
     process = _process(state / LOCK_FILE)
     who = f", process {process}" if process is not None else ""

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from loopwarden.errors import StoreError
-
-FOLDER: Final = "LOOPWARDEN_STATE"
-"""The variable that names another folder."""
+from loopwarden.state_folder import VARIABLE, user_folder
 
 RUNS_FILE: Final = "runs.db"
 SESSIONS_FILE: Final = "sessions.db"
@@ -29,14 +27,14 @@ def state_folder() -> Path:
     Raises:
         StoreError: It can't be made, or the user has no home.
     """
-    named = os.environ.get(FOLDER)
+    named = os.environ.get(VARIABLE)
     try:
-        folder = Path(named) if named else _below_state() / "hooks"
+        folder = Path(named) if named else user_folder() / "hooks"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not named:
             _close(folder)
     except (OSError, RuntimeError) as error:
-        raise StoreError(f"no folder for the state of the hooks: {error}; set {FOLDER} to one") from None
+        raise StoreError(f"no folder for the state of the hooks: {error}; set {VARIABLE} to one") from None
     return folder
 
 
@@ -47,8 +45,3 @@ def _close(folder: Path) -> None:
         if found.st_mode & 0o077 and found.st_uid == os.geteuid():
             with suppress(OSError):
                 folder.chmod(stat.S_IMODE(found.st_mode) & 0o700)
-
-
-def _below_state() -> Path:
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "loopwarden"

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from loopwarden import state_folder
 from loopwarden.config.find import VARIABLE
 from loopwarden.hooks.answering import ATTENDED, MODE, RECORD
 from loopwarden.hooks.hosts import HOSTS
-from loopwarden.hooks.places import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ def self_test(settings: Settings, words: list[str], environment: Mapping[str, st
         variables = {
             name: value for name, value in environment.items() if name not in {ATTENDED, MODE, RECORD}
         }
-        variables |= {FOLDER: folder, VARIABLE: str(config), "LOOPWARDEN_SERVICE": "off"}
+        variables |= {state_folder.VARIABLE: folder, VARIABLE: str(config), "LOOPWARDEN_SERVICE": "off"}
         for number in range(_CALLS):
             for kind in ("before", "after"):
                 answer = _event(settings, words, kind, number, variables, folder)

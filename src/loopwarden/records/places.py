@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from loopwarden.errors import StoreError
 from loopwarden.records.jsonl import JsonLinesRecord, read_lines
+from loopwarden.state_folder import user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,16 +54,15 @@ def default_path() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
-    variable, below = (
-        ("LOCALAPPDATA", "AppData/Local") if sys.platform == "win32" else ("XDG_STATE_HOME", ".local/state")
-    )
-    base = os.environ.get(variable, "")
-    if base and Path(base).is_absolute():  # a relative one is to be ignored, says the XDG specification
-        return Path(base) / "loopwarden" / FILE_NAME
     try:
-        return Path.home() / below / "loopwarden" / FILE_NAME
+        return (_windows_folder() if sys.platform == "win32" else user_folder()) / FILE_NAME
     except RuntimeError:
         raise StoreError(f"there is no home folder for the run record; set {VARIABLE} to a file") from None
+
+
+def _windows_folder() -> Path:
+    base = os.environ.get("LOCALAPPDATA", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / "AppData/Local") / "loopwarden"
 
 
 def open_record(path: Path, *, rotate_bytes: int | None = None) -> Record:

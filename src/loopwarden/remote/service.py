@@ -7,13 +7,13 @@ import os
 import re
 import time
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import orjson
 
 from loopwarden.errors import MissingExtraError, StoreError
+from loopwarden.state_folder import GATEWAY, TOKEN_FILE, folder
 
 try:
     import httpx2
@@ -191,14 +191,10 @@ class _Bearer(httpx2.Auth):
 
 def _token_in_file() -> str | None:
     """The token that the gateway of this user made at its first start."""
-    named = os.environ.get("LOOPWARDEN_STATE")
-    base = os.environ.get("XDG_STATE_HOME", "")
     try:
-        state = Path(base) if base.startswith("/") else Path.home() / ".local/state"
-        root = Path(named) if named else state / "loopwarden"
-        with (root / "gateway" / "token").open(encoding="ascii") as file:
+        with (folder(GATEWAY, "the token") / TOKEN_FILE).open(encoding="ascii") as file:
             return file.read(4096).strip() or None
-    except (OSError, RuntimeError, ValueError):
+    except (OSError, StoreError, ValueError):
         return None
 
 

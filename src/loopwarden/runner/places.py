@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from loopwarden.errors import StoreError
-from loopwarden.runner.owned_file import lock_beside, own
+from loopwarden.runner.owned_file import lock_beside, owned
+from loopwarden.state_folder import folder
 
-ROOT: Final = "LOOPWARDEN_STATE"
-"""The variable that names another folder to put ours in."""
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FOLDER: Final = "sessions"
 
@@ -30,34 +29,26 @@ def sessions_folder() -> Path:
     Raises:
         StoreError: The user has no home.
     """
-    named = os.environ.get(ROOT)
-    if named:
-        return Path(named).absolute() / FOLDER
-    base = os.environ.get("XDG_STATE_HOME", "")
-    try:
-        below = Path(base) if base.startswith("/") else Path.home() / ".local/state"
-    except RuntimeError:
-        raise StoreError(f"no folder for the sessions: set {ROOT} to one") from None
-    return below / "loopwarden" / FOLDER
+    return folder(FOLDER, "the sessions")
 
 
-def session_file(folder: Path, session: str) -> Path:
+def session_file(below: Path, session: str) -> Path:
     """The journal of a session; an id that is no good name of a file is written as its digest."""
     if _PLAIN.fullmatch(session) and not session.endswith("."):
-        return folder / f"{session}{_SUFFIX}"
-    return folder / f".{sha256(session.encode('utf-8', 'replace')).hexdigest()[:32]}{_SUFFIX}"
+        return below / f"{session}{_SUFFIX}"
+    return below / f".{sha256(session.encode('utf-8', 'replace')).hexdigest()[:32]}{_SUFFIX}"
 
 
-def forget_old(folder: Path, most: int = MOST_FILES) -> None:
+def forget_old(below: Path, most: int = MOST_FILES) -> None:
     """Remove the journals of sessions that nobody used for longest, unless somebody has one open."""
     found: list[tuple[float, Path]] = []
     with suppress(OSError):
-        for path in folder.iterdir():
+        for path in below.iterdir():
             if path.name.endswith(_SUFFIX):
                 with suppress(OSError):
                     found.append((path.stat().st_mtime, path))
     for _, path in sorted(found, reverse=True)[most:]:
-        with suppress(StoreError, OSError), own(path):
+        with suppress(StoreError, OSError), owned(path):
             for name in ("", "-wal", "-shm"):
                 path.with_name(f"{path.name}{name}").unlink(missing_ok=True)
             lock_beside(path).unlink(missing_ok=True)

@@ -1,0 +1,46 @@
+"""Where programs of ours keep what outlives them: folders of the user's, one rule for all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from loopwarden.errors import StoreError
+
+VARIABLE: Final = "LOOPWARDEN_STATE"
+"""Names another folder in place of the user's state folder."""
+
+GATEWAY: Final = "gateway"
+"""Folder of the gateway."""
+
+TOKEN_FILE: Final = "token"  # noqa: S105 - the name of a file
+"""In that folder: who may speak to the gateway."""
+
+
+def user_folder() -> Path:
+    """`loopwarden` in `$XDG_STATE_HOME`, by default in `~/.local/state`.
+
+    Raises:
+        RuntimeError: The user has no home.
+    """
+    base = os.environ.get("XDG_STATE_HOME", "")  # a relative one is to be ignored, says the specification
+    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "loopwarden"
+
+
+def folder(name: str, purpose: str) -> Path:
+    """A folder below what `LOOPWARDEN_STATE` names, else below the user's folder; absolute, not made.
+
+    Args:
+        name: Of the folder.
+        purpose: What it is for, for people.
+
+    Raises:
+        StoreError: The user has no home.
+    """
+    named = os.environ.get(VARIABLE)
+    try:
+        root = Path(named).absolute() if named else user_folder()
+    except RuntimeError:
+        raise StoreError(f"no folder for {purpose}: set {VARIABLE} to one") from None
+    return root / name
