@@ -24,6 +24,7 @@ GOOD: list[dict[str, Any]] = [
     {"tools": {"loopDetection": {"preset": "sensitive"}, "exec": {"x": 1}}, "gateway": {"port": 1}},
     {"agents": {"list": [{"id": "a", "tools": {"loopDetection": {"onCritical": "ask"}}}], "defaults": {}}},
     {"agents": {"entries": {"a": {"tools": {"loopDetection": {}}}}}},
+    {"$schema": "x", "gateway": {"port": 1}},
 ]
 
 BAD: list[dict[str, Any]] = [
@@ -46,6 +47,7 @@ BAD: list[dict[str, Any]] = [
     {"tools": 1},
     {"agents": {"list": [{}]}},
     {"agents": {"list": [{"id": ""}]}},
+    {"gateway": {"port": 1}, "enabled": True},
     {"agents": {"entries": {"a": {"tools": {"loopDetection": 1}}}}},
 ]
 

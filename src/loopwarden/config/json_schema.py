@@ -13,9 +13,9 @@ SCHEMA_ID: Final = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a configuration file, as editors take it.
 
-    A file with `tools` or `agents` on top is laid out as OpenClaw's (whose other keys are left alone);
-    any other is a bare `tools.loopDetection` block. What the runner and the gateway read is offered, not
-    demanded: OpenClaw has other fields in those places.
+    A file with `tools` or `agents` on top, or `gateway` and no field of the guard's block, is laid out as
+    OpenClaw's (whose other keys are left alone); any other is a bare `tools.loopDetection` block. What the
+    runner and the gateway read is offered, not demanded: OpenClaw has other fields in those places.
     """
     block = LoopDetection.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
     definitions = block.pop("$defs", {})
@@ -49,11 +49,16 @@ def json_schema() -> dict[str, Any]:
         "properties": {"tools": {"$ref": "#/$defs/Tools"}, "agents": agents},
     }
     whole["properties"]["gateway"] = {"anyOf": [gateway_fields, {}]}
+    fields = [name for name in block["properties"] if name != "$schema"]
+    gateway_alone = {
+        "required": ["gateway"],
+        "not": {"anyOf": [{"required": [name]} for name in fields]},
+    }
     return {
         "$schema": SCHEMA_ID,
         "title": "loopwarden configuration",
         "type": "object",
-        "if": {"anyOf": [{"required": ["tools"]}, {"required": ["agents"]}]},
+        "if": {"anyOf": [{"required": ["tools"]}, {"required": ["agents"]}, gateway_alone]},
         "then": {"$ref": "#/$defs/File"},
         "else": {"$ref": "#/$defs/LoopDetection"},
         "$defs": definitions | {"LoopDetection": block, "Tools": tools, "Agent": agent, "File": whole},
