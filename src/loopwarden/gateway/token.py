@@ -66,10 +66,6 @@ class Token:
             return False
         return origin is None or origin.partition(b"://")[2] == host
 
-    def set_cookie(self) -> str:
-        """The value of `Set-Cookie` that logs a browser in."""
-        return f"{self.cookie_name}={self.cookie}; HttpOnly; SameSite=Strict; Path=/"
-
     def _in_cookies(self, header: bytes) -> bool:
         wanted = self.cookie_name.encode()
         for one in header.split(b";"):
