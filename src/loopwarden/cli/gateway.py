@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from loopwarden.cli.options import idle, load
-from loopwarden.config import load_config
+from loopwarden.cli.options import ConfigFile, idle, load_acting
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
@@ -26,13 +25,7 @@ _FRAMES = 20
 
 
 def gateway(
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Configuration; without it as for scan, and where there is none everything is on.",
-        ),
-    ] = None,
+    config: ConfigFile = None,
     host: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address to listen on; by default the configured one."),
@@ -75,9 +68,7 @@ def gateway(
     folder that another gateway uses.
     """
     _log(log_as, verbose)
-    loaded = load(config)
-    if loaded.source is None:  # who starts it wants it to act
-        loaded = load_config({"enabled": True})
+    loaded = load_acting(config)
     for problem in loaded.warnings:
         log.logger.warning("config: %s", problem)
     if (reason := idle(loaded.settings().enabled)) is not None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from loopwarden.cli.options import idle, load
-from loopwarden.config import load_config
+from loopwarden.cli.options import ConfigFile, idle, load_acting
 from loopwarden.mcp_proxy.hints import RUN_GAP
 from loopwarden.telemetry import log
 
@@ -36,13 +34,7 @@ def mcp(
             help="Header for the server at URL. In both, ${VARIABLE} is read from the environment.",
         ),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Configuration; without it as for scan, and where there is none everything is on.",
-        ),
-    ] = None,
+    config: ConfigFile = None,
     agent: Annotated[
         str | None, typer.Option(metavar="ID", help="Use the settings of this agent in the configuration.")
     ] = None,
@@ -92,9 +84,7 @@ def mcp(
     if header and url is None:
         raise typer.BadParameter("headers go with --url", param_hint="--header")
     _log_to_stderr()
-    loaded = load(config, agent)
-    if loaded.source is None:  # who puts a proxy in place wants it to act
-        loaded = load_config({"enabled": True})
+    loaded = load_acting(config, agent)
     if mode == "enforce" and (reason := idle(loaded.settings(agent).enabled)) is not None:
         typer.echo(f"loopwarden: {reason}", err=True)
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 from typer.core import TyperGroup
@@ -12,8 +13,6 @@ from typer.core import TyperGroup
 from loopwarden.config import load_config
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from loopwarden.config import Config
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -43,6 +42,22 @@ def load(path: Path | None, agent: str | None = None) -> Config:
             f"{agent!r} is not in the configuration ({where}); it lists: {known}", param_hint="--agent"
         )
     return config
+
+
+ConfigFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Configuration; without it as for scan, and where there is none everything is on.",
+    ),
+]
+"""The option of commands that put the guard in between; see `load_acting`."""
+
+
+def load_acting(path: Path | None, agent: str | None = None) -> Config:
+    """As `load`; but where there is no configuration everything is on: who starts a guard wants it to act."""
+    config = load(path, agent)
+    return load_config({"enabled": True}) if config.source is None else config
 
 
 def idle(enabled: bool | None) -> str | None:

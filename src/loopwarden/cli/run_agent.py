@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from loopwarden.cli.options import idle, load
-from loopwarden.config import load_config
+from loopwarden.cli.options import ConfigFile, idle, load_acting
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
@@ -48,13 +47,7 @@ def run_agent(
         str | None,
         typer.Option(metavar="URL", help="An OpenAI-compatible server, in place of the agent's."),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Configuration; without it as for scan, and where there is none everything is on.",
-        ),
-    ] = None,
+    config: ConfigFile = None,
     session: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on with this session; made up if not given.")
     ] = None,
@@ -112,10 +105,8 @@ def _chosen(
     """The agent, with what the command line says of it, and the configuration."""
     from loopwarden.config.runtime import ListedAgent, runtime_of
 
-    loaded = load(path)
+    loaded = load_acting(path)
     agents = runtime_of(loaded).agents
-    if loaded.source is None:  # who runs an agent with the guard wants it to act
-        loaded = load_config({"enabled": True})
     known = ", ".join(agents) or "none"
     where = loaded.source or "there is no configuration file"
     if agents and agent is None and len(agents) > 1:
