@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai.capabilities", reason="needs the extra runner")
 
+from loopwarden.runner.live import MOST_SAID
 from loopwarden.runner.seams import RunResult
 from tests.runner.agents import Seen, runner_for
 from tests.runner.model_server import Call, ModelServer, Reply, Request, asks
@@ -39,6 +40,26 @@ def test_a_message_is_read_with_the_next_request() -> None:
     assert server.requests[1].said == ["Look.", "Look for b instead."]
     assert list(server.requests[1].results.values()) == ["nothing"]
     assert seen.of("user_message") == [{"text": "Look for b instead.", "sender": None}]
+
+
+def test_messages_that_wait_are_bounded() -> None:
+    async def talk() -> int:
+        taken = 0
+
+        async def look(query: str) -> str:
+            nonlocal taken
+            taken = sum(runner.say("r", f"message {number}") for number in range(3 * MOST_SAID))
+            return "nothing"
+
+        runner = runner_for(server, seen, look)
+        await runner.run("main", "Look.", run_id="r")
+        return taken
+
+    seen = Seen()
+    with ModelServer([LOOK, Reply("ok")]) as server:
+        assert asyncio.run(talk()) == MOST_SAID
+    assert server.requests[1].said[-1] == f"message {MOST_SAID - 1}"
+    assert len(seen.of("user_message")) == MOST_SAID
 
 
 def test_a_message_at_the_last_word_is_answered_too() -> None:

@@ -145,13 +145,10 @@ class Runner:
         """A person writes while a run goes on; the model reads it with its next request.
 
         Returns:
-            Whether the run goes on.
+            Whether it is taken: the run goes on, and fewer than `MOST_SAID` messages wait to be read.
         """
         live = self._live.get(run_id)
-        if live is None or live.over or live.cancelled:
-            return False
-        live.said.append((text, None))
-        return True
+        return live is not None and live.hear(text)
 
     def running(self, session_id: str | None = None) -> list[str]:
         """Ids of the runs that go on, the newest last.
@@ -203,8 +200,7 @@ class Runner:
             RuntimeError: Agents that wake each other are too many below each other.
         """
         for live in self._live.values():
-            if live.session == session_id and not live.over and not live.cancelled:
-                live.said.append((text, above.run))
+            if live.session == session_id and live.hear(text, above.run):
                 return live.run
         agent_id = self._sessions.agent_of(session_id)
         if agent_id is None:
@@ -282,5 +278,5 @@ def _tools_of(model: Model, live: Live) -> Sequence[Tool[Any]] | None:
     """The tools of a recorded agent: they give what was recorded, and nothing is executed."""
     if not isinstance(model, ReplayModel):
         return None
-    model.person = lambda: live.said.append(("(here a person wrote)", None))
+    model.person = lambda: live.hear("(here a person wrote)")
     return model.tools

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.runner.happenings import Happening
 from loopwarden.telemetry import log
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from loopwarden.guard import LoopGuard
     from loopwarden.runner.happenings import HappeningKind, Watcher
     from loopwarden.runner.seams import RunResult
+
+
+MOST_SAID: Final = 100
+"""Messages that wait for the model to read them."""
 
 
 class Live:
@@ -123,6 +127,21 @@ class Live:
         self.requests += 1
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
+
+    def hear(self, text: str, sender: str | None = None) -> bool:
+        """Somebody writes; the model reads it with its next request.
+
+        Args:
+            text: What.
+            sender: The run of the agent that writes; `None`: a person does.
+
+        Returns:
+            Whether it is taken: the run goes on, and not too much is waiting.
+        """
+        if self.over or self.cancelled or len(self.said) >= MOST_SAID:
+            return False
+        self.said.append((text, sender))
+        return True
 
     def read(self) -> list[str]:
         """What was written, for the model to read now.

@@ -53,7 +53,7 @@ class ReplayModel(Model):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self.recording = recording
-        self.person: Callable[[], None] | None = None
+        self.person: Callable[[], object] | None = None
         self._place = 0
         self._filled: set[int] = set()
         self._full = False
