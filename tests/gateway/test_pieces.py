@@ -22,7 +22,7 @@ from loopwarden.gateway.front import LOCAL_HOSTS
 from loopwarden.gateway.limits import Rate, read_body
 from loopwarden.gateway.observers import speaker
 from loopwarden.gateway.problems import Problem
-from loopwarden.gateway.server import is_local
+from loopwarden.loopback import is_loopback
 from loopwarden.records import read
 from tests.gateway.processes import SMALL
 
@@ -217,9 +217,9 @@ def test_part_is_entered_and_its_faults_stay_inside(tmp_path: Path, caplog: pyte
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST"])
 def test_addresses_of_this_machine(host: str) -> None:
-    assert is_local(host)
+    assert is_loopback(host)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])  # noqa: S104 - not local
 def test_addresses_of_others(host: str) -> None:
-    assert not is_local(host)
+    assert not is_loopback(host)

@@ -92,7 +92,8 @@ async def _main(
     from loopwarden.gateway.context import IN_FOLDER, Gateway
     from loopwarden.gateway.parts import all_parts
     from loopwarden.gateway.places import default_folder
-    from loopwarden.gateway.server import is_local, listen, serve
+    from loopwarden.gateway.server import listen, serve
+    from loopwarden.loopback import is_loopback
 
     folder = state or (Path(block.state_folder) if block.state_folder else default_folder())
     try:
@@ -105,7 +106,7 @@ async def _main(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--store") from None
     try:
-        if not is_local(host):
+        if not is_loopback(host):
             log.logger.warning(
                 "listening on %s: other machines can reach the gateway, and what they say is not encrypted",
                 host,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import signal
 import socket
 from contextlib import AsyncExitStack, suppress
@@ -19,6 +18,7 @@ except ImportError as missing:
 
 from loopwarden.gateway.app import Part, create_app
 from loopwarden.gateway.front import LOCAL_HOSTS
+from loopwarden.loopback import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -46,16 +46,6 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing.set()
         await super().shutdown(sockets)
-
-
-def is_local(host: str) -> bool:
-    """Whether an address to listen on is reached from this machine only."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -110,7 +100,7 @@ async def serve(
         host: The address that was asked for.
         ready: Called when connections are taken.
     """
-    hosts = LOCAL_HOSTS | {host.lower()} if is_local(host) else None
+    hosts = LOCAL_HOSTS | {host.lower()} if is_loopback(host) else None
     config = uvicorn.Config(
         create_app(gateway, parts, hosts=hosts),
         log_config=None,

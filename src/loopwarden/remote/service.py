@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import time
@@ -13,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import orjson
 
 from loopwarden.errors import MissingExtraError, StoreError
+from loopwarden.loopback import is_loopback
 from loopwarden.state_folder import GATEWAY, TOKEN_FILE, folder
 
 try:
@@ -74,7 +74,7 @@ class Service:
             raise StoreError("the address of the gateway is wrong; allowed: http://HOST:PORT")
         self.url = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path.rstrip('/')}"
         self._own_token = unquote(parts.password) if parts.password else None
-        self._local = _is_loopback(host)
+        self._local = is_loopback(host)
         self._clock = clock
         self._token: str | None = None
         self._clients: dict[int, httpx2.Client] = {}  # by process: a child makes connections of its own
@@ -196,13 +196,6 @@ def _token_in_file() -> str | None:
             return file.read(4096).strip() or None
     except (OSError, StoreError, ValueError):
         return None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _detail(data: bytes) -> str:
