@@ -5,7 +5,7 @@ time: the gateway, and the gateway with a guard that always allows. They are ask
 else the machine does slows down both; the ratio is the median over the turns. In every run some calls are
 the same, and some requests are sent twice as after a lost connection: at the end of a run the guard is asked
 how many calls it has counted. The same for two gateways that share a Redis server, where each event goes to
-the other one; it is left out where there is none.
+the other one, and what is sent twice to both; it is left out where there is none.
 
     python benchmarks/gateway_load.py [--calls N] [--agents N] [--check] [--json]
 """
@@ -41,12 +41,11 @@ RUN = 28
 SAME, TWICE = 7, 25
 """Each so many calls one is the same as before; each so many requests one is sent twice."""
 RATIO, GROWTH = 0.7, 1.15
-# A gateway that does not hear of the end of a run, since the other one does, keeps it up to `runs`.
 CONFIG = {
     "tools": {
         "loopDetection": {"enabled": True, "warningThreshold": RUN // SAME}
     },  # told at the end of a run
-    "gateway": {"limits": {"requestsPerSecond": 10**9, "runs": 500}},
+    "gateway": {"limits": {"requestsPerSecond": 10**9}},
 }
 NO_GUARD = """
 import loopwarden.gateway.desk as desk
@@ -242,11 +241,11 @@ class Agent:
     async def _tell(self, kind: str, **fields: Any) -> Any:
         self._asked += 1
         body = json.dumps({"session": self._name, "event_id": str(self._asked), **fields}).encode()
-        which = self._asked % len(self._connections)
-        head = f"POST /v1/runs/run-{self._run}/{kind} HTTP/1.1\r\n{self._heads[which]}"
-        request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         answers = []
-        for _ in range(2 if self._asked % TWICE == 0 and len(self._connections) == 1 else 1):
+        for again in range(2 if self._asked % TWICE == 0 else 1):
+            which = (self._asked + again) % len(self._connections)
+            head = f"POST /v1/runs/run-{self._run}/{kind} HTTP/1.1\r\n{self._heads[which]}"
+            request = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
             began = perf_counter()
             answers.append(await self._connections[which].ask(request))
             self._place.seconds.append(perf_counter() - began)

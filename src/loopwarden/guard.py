@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, g
 from loopwarden.core.settings import Mode
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.guarded import current_run, guarded
+from loopwarden.guarded import current_run, guarded, said
+from loopwarden.journaled_runs import JournaledRuns
 from loopwarden.opening import opened
 from loopwarden.runs import Runs
 from loopwarden.shared_runs import SharedRuns
@@ -26,12 +27,13 @@ from loopwarden.telemetry import log
 from loopwarden.telling import Telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from loopwarden.config import Config
     from loopwarden.core.run_state import RunState
     from loopwarden.core.settings import Settings
     from loopwarden.events import Event, Verdict
+    from loopwarden.live_runs import Told
     from loopwarden.remote import RemoteRun, RemoteRuns
     from loopwarden.shared_runs import SharedRun
     from loopwarden.stores import Store
@@ -113,7 +115,7 @@ class Verbs:
         try:
             if error is not None and not isinstance(error, str):
                 timed_out = timed_out or isinstance(error, TimeoutError)
-                error = _said(error)
+                error = said(error)
             if door._watched:
                 return self.feed(
                     Outcome(
@@ -305,6 +307,19 @@ class LoopGuard(Verbs):
             return lambda found: guarded(self, found, name)
         return guarded(self, function, name)
 
+    def feed_all(self, events: Sequence[Told]) -> list[Verdict]:
+        """Events of different runs at once; where the store is Redis in one go, and each mark counts once."""
+        if not isinstance(self._runs, JournaledRuns):
+            return [self._feed(session, event) for session, event, _ in events]
+        try:
+            answers = self._runs.tell(events)
+        except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
+            return [self._fault()] * len(events)
+        for (session, event, _), (verdict, compared, again) in zip(events, answers, strict=True):
+            if not again:
+                self._telling.answered(session, event, verdict, compared)
+        return [answer.verdict for answer in answers]
+
     def _forget(self, session_id: str | None, run_id: str | None) -> None:
         try:
             self._telling.forgotten(session_id, run_id)  # first: also while the store is down
@@ -366,13 +381,6 @@ class GuardSession(Verbs):
             `None` for other events, where everything is off, and for an id that was met before.
         """
         return self._door._examine(self.session_id, event)
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - the tool's own exception may be broken too
-        return type(error).__name__
 
 
 def _lock_of(runs: Runs | SharedRuns | RemoteRuns) -> AbstractContextManager[object]:

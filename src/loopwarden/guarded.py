@@ -182,3 +182,11 @@ def _warned(result: Any, verdict: Verdict) -> Any:
     if type(result) is dict:
         return {**result, "loop_warning": verdict.message}
     return result
+
+
+def said(error: BaseException) -> str:
+    """An exception of a tool as text."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - the tool's own exception may be broken too
+        return type(error).__name__

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.core.settings import Settings
+from loopwarden.journaled_runs import JournaledRuns
 from loopwarden.runs import Runs
 from loopwarden.shared_runs import SharedRuns
+from loopwarden.stores.journal import JournalStore
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def opened(
     if not hasattr(store, "update"):
         allowed = "memory:, sqlite:PATH, redis://HOST:PORT/DB, http://HOST:PORT, or a Store"
         raise TypeError(f"store={store!r}; allowed: {allowed}")
+    if isinstance(store, JournalStore):
+        return settings, JournaledRuns(settings, store, strict=strict)
     return settings, SharedRuns(settings, store, strict=strict)
 
 

@@ -108,3 +108,66 @@ def test_redis_that_is_not_there_or_makes_no_sense(tmp_path: Path) -> None:
         text = "".join(process.logged)
         assert words in text
         assert "Traceback" not in text
+
+
+def test_two_gateways_asked_at_once_about_one_run(redis: Server, tmp_path: Path) -> None:
+    """No call is lost and none counts twice: eight agents in one run, each through both."""
+    options = SMALL["tools"]["loopDetection"] | {
+        "historySize": 1000,
+        "warningThreshold": 160,
+        "criticalThreshold": 1000,
+        "globalCircuitBreakerThreshold": 1001,
+    }
+    config = {"tools": {"loopDetection": options}}
+    with (
+        GatewayProcess(tmp_path / "one", config, "--store", redis.url) as one,
+        GatewayProcess(tmp_path / "two", config, "--store", redis.url) as two,
+    ):
+        done = []
+
+        def agent(place: int) -> None:
+            with one.client() as first, two.client() as second:
+                for number in range(place * 20, place * 20 + 20):
+                    before((first, second)[number % 2], number)
+                    after((first, second)[(number + place) % 2], number)
+            done.append(place)
+
+        threads = [threading.Thread(target=agent, args=(place,)) for place in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert sorted(done) == list(range(8))
+        with one.client() as client:
+            assert before(client, 999)["count"] == 160
+
+
+def test_a_refused_call_sent_again_to_the_other_gateway_counts_once(redis: Server, tmp_path: Path) -> None:
+    with (
+        GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url) as one,
+        GatewayProcess(tmp_path / "two", SMALL, "--store", redis.url) as two,
+        one.client() as first,
+        two.client() as second,
+    ):
+        assert loop(first, range(5)) == "...ww"
+        refused = before(first, 5)
+        assert refused["action"] == "block"
+        for client in (second, first, second) * 5:
+            assert before(client, 5) == refused
+        assert before(second, 6)["count"] == refused["count"] + 1
+        assert before(first, 7, event_id="e1") == before(second, 7, event_id="e1")
+        assert before(second, 7, event_id="e2")["count"] == refused["count"] + 3
+
+
+def test_a_call_id_that_is_used_again_is_a_new_call_at_both_gateways(redis: Server, tmp_path: Path) -> None:
+    with (
+        GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url) as one,
+        GatewayProcess(tmp_path / "two", SMALL, "--store", redis.url) as two,
+        one.client() as first,
+        two.client() as second,
+    ):
+        actions = []
+        for _ in range(6):
+            actions.append(before(first, 1)["action"])
+            after(second, 1)
+        assert actions == ["allow"] * 3 + ["warn"] * 2 + ["block"]

@@ -30,7 +30,6 @@ _OPEN: Final = 4096
 _WRITES: Final = 1024
 """Writes that are remembered, to tell a new one; the oldest is forgotten first."""
 
-
 _TURN: Final = 1024
 """Calls of one turn that are taken together; a turn that goes on is taken as another one."""
 
@@ -132,12 +131,26 @@ class RunState:
         if known is not None:
             return known[1]
         use = self._uses.find(tool, arguments)
+        return self._called(use, signature(use, arguments), call_id, turn_id)
+
+    def called(
+        self, use: ToolUse, name: bytes, call_id: str, turn_id: str | None, at: float | None
+    ) -> Verdict:
+        """As `call`, for a call whose signature is known already."""
+        if at is not None:
+            self._note_time(at)
+        if self.aborted is not None:
+            return self.aborted
+        known = self._open.get(call_id)
+        return known[1] if known is not None else self._called(use, name, call_id, turn_id)
+
+    def _called(self, use: ToolUse, name: bytes, call_id: str, turn_id: str | None) -> Verdict:
         if turn_id is None or turn_id != self._turn_id or self._evidence.rows.present >= _TURN:
             if self._present:
                 self._close_turn()
             self._turn += 1
             self._turn_id = turn_id
-        self.compared = name = signature(use, arguments)
+        self.compared = name
         self._calls += 1
         twin, identical = self._siblings.get(name, _FIRST) if self._siblings else _FIRST
         entry = Entry(call_id, use, name, self._turn, twin)
@@ -166,8 +179,7 @@ class RunState:
         """The calls of the present turn become evidence."""
         self._evidence.close_turn(self._present)
         self._present.clear()
-        if self._siblings:
-            self._siblings.clear()
+        self._siblings.clear()
 
     def _judge(self, entry: Entry, identical: int) -> Verdict:
         use, name = entry.use, entry.signature
@@ -259,11 +271,28 @@ class RunState:
         if known is None or self.aborted is not None:
             return ALLOW
         entry = known[0]
-        use = entry.use
-        if use.exempt:
+        if entry.use.exempt:
             self._guard.idle = 0
             return ALLOW
-        outcome = entry.outcome = observe(use, result, error, unknown_tool, timed_out)
+        return self._completed(entry, observe(entry.use, result, error, unknown_tool, timed_out))
+
+    def open_use(self, call_id: str) -> ToolUse | None:
+        """What kind of call an open call is; `None` for one that is not open."""
+        return self._open[call_id][0].use if call_id in self._open else None
+
+    def completed(self, call_id: str, outcome: Observed | None) -> Verdict:
+        """As `outcome`, for one that was observed already; `None`: of a tool that is exempt."""
+        known = self._open.pop(call_id, None)
+        if known is None or self.aborted is not None:
+            return ALLOW
+        if outcome is not None:
+            return self._completed(known[0], outcome)
+        self._guard.idle = 0
+        return ALLOW
+
+    def _completed(self, entry: Entry, outcome: Observed) -> Verdict:
+        use = entry.use
+        entry.outcome = outcome
         self.compared = fingerprint = outcome.fingerprint
         group = entry.twin or entry
         ladder = self._ladder

@@ -28,9 +28,10 @@ from loopwarden.gateway.observers import Place, Speaker
 from loopwarden.guard import GuardSession, LoopGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from loopwarden.events import Event, Verdict
+    from loopwarden.live_runs import Told
     from loopwarden.telling import Observer
 
 _RUNS: Final = 10_000
@@ -59,6 +60,10 @@ class Decisions:
         """The guard goes on in a run."""
         with self._lock:
             self._paused.pop(run, None)
+
+    def __bool__(self) -> bool:
+        """Whether anything is decided."""
+        return bool(self._paused or self._released)
 
     def is_paused(self, run: str) -> bool:
         """Whether the guard keeps out of a run."""
@@ -146,7 +151,7 @@ class AttendedGuard(LoopGuard):
         (agent, mode), session = self._own, session_id
         if type(session_id) is Place:
             (agent, mode), session = session_id.speaker, session_id.session
-        run = run_name(agent, mode, session, event.run_id)
+        run = self._run_name(session_id, event)
         if type(event) is Compaction and event.continues not in {None, event.run_id}:
             self._decisions.move(run_name(agent, mode, session, event.continues), run)
         if self._decisions.is_paused(run):
@@ -159,6 +164,34 @@ class AttendedGuard(LoopGuard):
                 forget(run_id=event.run_id)
                 verdict = ask(event)
         return verdict
+
+    def feed_all(self, events: Sequence[Told]) -> list[Verdict]:
+        """See `LoopGuard.feed_all`."""
+        if not self._decisions:
+            return super().feed_all(events)
+        verdicts = dict.fromkeys(range(len(events)), ALLOW)
+        asked = {}
+        for number, told in enumerate(events):
+            if self._decisions.is_paused(self._run_name(told.session, told.event)):
+                self._show(told.session, told.event)
+            else:
+                asked[number] = told
+        if asked:
+            verdicts.update(zip(asked, super().feed_all(list(asked.values())), strict=True))
+        for number, (session_id, event, _) in asked.items():
+            verdict = verdicts[number]
+            if verdict.action in _REFUSED and verdict.key is not None:
+                loop = loop_name(verdict.key)
+                if self._decisions.is_released(self._run_name(session_id, event), loop):
+                    self._forget(session_id, event.run_id)
+                    verdicts[number] = self._feed(session_id, event)
+        return list(verdicts.values())
+
+    def _run_name(self, session_id: str | None, event: Event) -> str:
+        (agent, mode), session = self._own, session_id
+        if type(session_id) is Place:
+            (agent, mode), session = session_id.speaker, session_id.session
+        return run_name(agent, mode, session, event.run_id)
 
     def _show(self, session_id: str | None, event: Event) -> None:
         try:

@@ -7,7 +7,8 @@ comes again as a whole (`batches.py`). For each run the last `ANSWERS` answers a
 **Kept.** Runs live in memory, and those that changed are written behind, `PAUSE` seconds after. No more than
 a twentieth of the time goes into that, so with many busy runs the pause grows (to about a second with 200). A
 gateway that is killed loses what was told to it in the last pause, and no more; one that ends writes
-everything. In a store that is shared every event is written before it is answered.
+everything. In a store that is shared every event is written before it is answered; one that keeps journals
+also tells of events that come again (`together.py`), and nothing is remembered here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW
 from loopwarden.gateway.again import Answers
 from loopwarden.gateway.batches import Batches
+from loopwarden.gateway.together import Together
 from loopwarden.gateway.wire import dump
 from loopwarden.telemetry import log
 
@@ -91,11 +93,14 @@ class Desk:
         self._batches = Batches()
         self._failing = False
         self._packing = 0.0
+        self._together = Together(guards) if guards.journaled else None
         self._pool = ThreadPoolExecutor(_THREADS, "loopwarden-store") if guards.shared else None
 
     @property
     def runs(self) -> int:
         """Runs that are known."""
+        if self._together is not None:
+            return self._guards.at_hand()
         return len(self._runs) + len(self._stored)
 
     @property
@@ -105,6 +110,8 @@ class Desk:
 
     async def answer(self, asked: Asked) -> Verdict:
         """Answer one event."""
+        if self._together is not None:
+            return await self._together.answer(asked)
         run = self._find(asked)
         if self._pool is None:
             return self._answer(run, asked)
@@ -287,6 +294,8 @@ class Desk:
     async def close(self) -> None:
         """Write everything that is left, and give back what is held open."""
         await self.flush()
+        if self._together is not None:
+            await self._together.close()
         if self._pool is not None:
             self._pool.shutdown()
         if self._keeping is not None:

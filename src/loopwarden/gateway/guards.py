@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from loopwarden.gateway.attended import AttendedGuard, Decisions
 from loopwarden.gateway.observers import Place, Seat, Speaker
 from loopwarden.gateway.wire import dump
+from loopwarden.journaled_runs import JournaledRuns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +35,7 @@ class Guards:
 
     Attributes:
         shared: Whether the runs are in a store that other gateways may share.
+        journaled: Whether it keeps journals, which tell of events that come again.
 
     Raises:
         StoreError: The store can't be opened.
@@ -62,6 +64,7 @@ class Guards:
         first = self._made(None, "enforce")
         self._guards: dict[tuple[str | None, Mode], LoopGuard] = {(None, "enforce"): first}
         self.shared = first.shared is not None
+        self.journaled = isinstance(first.shared, JournaledRuns)
         if first.shared is not None:
             self._store = first.shared.store  # one set of connections for all
 
@@ -80,9 +83,18 @@ class Guards:
 
     def session(self, agent: str | None, mode: Mode, session: str | None) -> GuardSession:
         """The verbs for a session of a client; those of other agents and modes are apart from it."""
+        return self.of(agent, mode).session(self.place(agent, mode, session))
+
+    def place(self, agent: str | None, mode: Mode, session: str | None) -> Place:
+        """A session of a client as the guard knows it."""
         place = Place(dump([agent, mode, session]).decode())
         place.speaker, place.session = Speaker(agent, mode), session
-        return self.of(agent, mode).session(place)
+        return place
+
+    def at_hand(self) -> int:
+        """Runs in a store that keeps journals that this gateway was asked about in the last minute."""
+        shared = [guard.shared for guard in list(self._guards.values())]
+        return sum(runs.at_hand for runs in shared if isinstance(runs, JournaledRuns))
 
     def reachable(self) -> bool:
         """Whether the shared store answers; asks it, and may take as long as that takes."""
