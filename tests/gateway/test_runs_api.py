@@ -110,6 +110,29 @@ def test_a_message_is_a_run_and_what_happens_can_be_followed(place: Path) -> Non
         assert client.get("/v1/runs", params={"state": "open"}).json() == {"runs": []}
 
 
+IMPORTS = """
+import sys
+told = open({path!r}, "a", buffering=1)
+sys.addaudithook(lambda event, given: event == "import" and print(given[0], file=told))
+"""
+"""Writes the name of each module as it is loaded."""
+
+
+def test_what_runs_need_is_loaded_before_the_first_one(place: Path, tmp_path: Path) -> None:
+    """It takes seconds, for which every other agent would wait for its verdict."""
+    path = tmp_path / "imports"
+    with (
+        ModelServer([Reply("hello")]) as server,
+        GatewayProcess(place, configured(server), before=IMPORTS.format(path=str(path))) as gateway,
+        gateway.client() as client,
+    ):
+        known = len(path.read_text().splitlines())
+        assert known > 100
+        assert ended(client, send(client)["run"])["state"] == "done"
+        later = [name.split(".")[0] for name in path.read_text().splitlines()[known:]]
+        assert not {"openai", "pydantic_ai", "httpx", "httpx2"} & set(later)
+
+
 def test_a_reader_resumes_where_it_left_off(place: Path, tmp_path: Path) -> None:
     recording = write(tmp_path / "a.jsonl", "abcABC")
     config = configured(None, {"id": "main", "model": f"replay:{recording}"})

@@ -87,6 +87,7 @@ class RunDesk:
             watch=[self._saw, self.feed, *watch],
             owner=owner,
         )
+        self._runner.load()  # not when the first run begins: the verdicts of other agents would wait for it
         gateway.metrics.gauge("agent_runs", "Runs of agents that go on.", lambda: float(len(self._open)))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -10,7 +11,7 @@ from uuid import uuid4
 from loopwarden.errors import LoopwardenError
 from loopwarden.runner.live import Live
 from loopwarden.runner.models import model_of
-from loopwarden.runner.replay_model import ReplayModel
+from loopwarden.runner.replay_model import PREFIX, ReplayModel
 from loopwarden.runner.retries import Backoff
 from loopwarden.runner.run import Run
 from loopwarden.runner.seams import RunResult
@@ -70,6 +71,16 @@ class Runner:
         self._models: dict[str, Model] = {}
         self._live: dict[str, Live] = {}
         self._closed = False
+
+    def load(self) -> None:
+        """Make the models of all agents now: to import a provider takes seconds. Recordings are read by runs.
+
+        One that can't be made is tried again by its runs, which say why.
+        """
+        for agent in self._runtime.agents.values():
+            if self._model is None and agent.model is not None and not agent.model.startswith(PREFIX):
+                with suppress(Exception):
+                    self._model_of(agent)
 
     async def run(
         self,
@@ -240,7 +251,9 @@ class Runner:
     async def _driven(self, live: Live, task: str) -> RunResult:
         try:
             async with self._sessions.turn(live.session):
-                model = self._model or self._model_of(live.agent)
+                model = self._model or self._models.get(live.agent.id)
+                if model is None:  # in a thread: it imports a provider, or reads a recording
+                    model = await asyncio.to_thread(self._model_of, live.agent)
                 bench = self._benches.bench(
                     live, spawn=partial(self._spawn, live), send=partial(self._send, live)
                 )
