@@ -7,7 +7,7 @@ import signal
 import socket
 from contextlib import AsyncExitStack, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from loopwarden.errors import LoopwardenError, MissingExtraError
 
@@ -17,6 +17,7 @@ except ImportError as missing:
     raise MissingExtraError("uvicorn", "gateway") from missing
 
 from loopwarden.gateway.app import Part, create_app
+from loopwarden.gateway.connections import Connections, most_connections
 from loopwarden.gateway.front import LOCAL_HOSTS
 from loopwarden.loopback import is_loopback
 
@@ -29,6 +30,8 @@ GRACE_SECONDS: Final = 10
 """How long requests may take to end once the gateway is told to."""
 
 _BACKLOG: Final = 1024
+_ACCEPTED: Final = 8
+"""Connections that are taken before those taken earlier get their turn, so that surplus ones close."""
 
 
 class _Server(uvicorn.Server):
@@ -41,6 +44,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)  # asyncio takes one number for both
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -101,8 +106,12 @@ async def serve(
         ready: Called when connections are taken.
     """
     hosts = LOCAL_HOSTS | {host.lower()} if is_loopback(host) else None
+    connections = Connections(most_connections())
+    asyncio.get_running_loop().set_exception_handler(connections.faults)
     config = uvicorn.Config(
         create_app(gateway, parts, hosts=hosts),
+        http=cast("type[asyncio.Protocol]", connections),
+        backlog=_ACCEPTED,
         log_config=None,
         access_log=False,
         lifespan="off",
