@@ -17,8 +17,8 @@ _PAUSE: Final = 10.0
 """What failed is left alone for this many times as long as the failure took, so that an agent spends no more
 than a tenth of its time waiting for what doesn't answer."""
 
-_LONGEST_PAUSE: Final = 30.0
-"""Seconds that it is left alone at most."""
+LONGEST_PAUSE: Final = 30.0
+"""Seconds that it is left alone at most, unless `Outages.longest` says otherwise."""
 
 
 class Outages:
@@ -27,33 +27,42 @@ class Outages:
     Args:
         name: What it is, for the log.
         clock: Seconds that don't go back.
+
+    Attributes:
+        longest: Seconds that it is left alone at most.
     """
 
-    __slots__ = ("_clock", "_name", "_out", "_until")
+    __slots__ = ("_clock", "_name", "_out", "_until", "longest")
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
         self._out: dict[str, object] = {}  # one entry while it is out of order; set and taken atomically
         self._until = 0.0
+        self.longest = LONGEST_PAUSE
 
-    def ask(self, question: Callable[[], Answer]) -> Answer:
+    def ask(self, question: Callable[[], Answer], *, now: bool = False) -> Answer:
         """The answer to a question.
+
+        Args:
+            question: Asks it.
+            now: Whether to ask also while it is left alone; an answer ends that.
 
         Raises:
             StoreError: What the question raises; or it is left alone at the moment, and was not asked.
         """
         began = self._clock()
-        if began < self._until:
+        if began < self._until and not now:
             raise StoreError(f"the {self._name} failed just now and is left alone for a moment")
         try:
             answer = question()
         except StoreError as error:
-            now = self._clock()
-            self._until = now + min(_PAUSE * (now - began), _LONGEST_PAUSE)
+            failed = self._clock()
+            self._until = failed + min(_PAUSE * (failed - began), self.longest)
             if self._out.setdefault("since", error) is error:
                 log.logger.warning("%s: %s; calls are let through until it is back", self._name, error)
             raise
+        self._until = 0.0
         if self._out and self._out.pop("since", None) is not None:
             log.logger.warning("%s is back", self._name)
         return answer

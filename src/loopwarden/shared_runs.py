@@ -77,6 +77,11 @@ class SharedRuns:
         """Where they are."""
         return self._store
 
+    @property
+    def outages(self) -> Outages:
+        """How patient it is with the store."""
+        return self._outages
+
     def get(self, key: Key) -> SharedRun:
         """A run; whether it is known turns out with its first event."""
         return SharedRun(self, key)

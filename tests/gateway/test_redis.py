@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -96,6 +98,24 @@ def test_calls_are_let_through_while_redis_is_gone(redis: Server, tmp_path: Path
         assert {verdict["action"] for verdict in verdicts} == {"allow"}
         redis.start()
         wait_until(lambda: client.get("/healthz").status_code == 200)
+        assert before(client, 7)["action"] == "block"
+        assert one.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_health_asks_and_the_guard_is_back_soon_after_a_hiccup(redis: Server, tmp_path: Path) -> None:
+    """Redis is stopped while one call waits for it: it is not left alone for ten times as long."""
+    url = redis.url.partition("?")[0] + "?socket_timeout=2&socket_connect_timeout=2"
+    with GatewayProcess(tmp_path / "one", SMALL, "--store", url) as one, one.client() as client:
+        assert loop(client, range(6)) == "...wwB"
+        assert redis.process is not None
+        redis.process.send_signal(signal.SIGSTOP)
+        try:
+            assert before(client, 6)["action"] == "allow"
+            assert client.get("/healthz").status_code == 503
+        finally:
+            redis.process.send_signal(signal.SIGCONT)
+        assert client.get("/healthz").status_code == 200
         assert before(client, 7)["action"] == "block"
         assert one.stop() == 0
 

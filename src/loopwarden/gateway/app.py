@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +62,7 @@ def create_app(
         parts: What plugs in; their routes come after the guard's.
         hosts: Names that the header `Host` may have; `None`: any.
     """
-
-    async def health(_: Request) -> Response:
-        return await _health(gateway)
-
+    health = _Health(gateway)
     described = dump(openapi.document(parts))
 
     async def description(_: Request) -> Response:
@@ -75,7 +73,7 @@ def create_app(
 
     routes = [
         *guard_api.routes(gateway),
-        Route("/healthz", health, methods=["GET"]),
+        Route("/healthz", health.answer, methods=["GET"]),
         Route("/metrics", metrics, methods=["GET"]),
         Route(openapi.PATH, description, methods=["GET"]),
         *(route for part in parts for route in part.routes),
@@ -88,17 +86,28 @@ def create_app(
     return Front(app, gateway, public=public, hosts=hosts)
 
 
-async def _health(gateway: Gateway) -> Response:
-    import asyncio
+class _Health:
+    """Whether all is well. Who asks while a shared store is being asked gets the same answer."""
 
-    if gateway.guards.shared:
-        store = await asyncio.to_thread(gateway.guards.reachable)
-        ok = store
-    else:
-        store = not gateway.desk.failing
-        ok = True  # the guard answers all the same
-    body = dump({"ok": ok, "store": store, "closing": gateway.closing.is_set()})
-    return Response(body, status_code=200 if ok else 503, media_type="application/json")
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._asking: asyncio.Task[bool] | None = None
+
+    async def answer(self, _: Request) -> Response:
+        gateway = self._gateway
+        if gateway.guards.shared:
+            store = await self._reachable()
+            ok = store
+        else:
+            store = not gateway.desk.failing
+            ok = True  # the guard answers all the same
+        body = dump({"ok": ok, "store": store, "closing": gateway.closing.is_set()})
+        return Response(body, status_code=200 if ok else 503, media_type="application/json")
+
+    async def _reachable(self) -> bool:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(asyncio.to_thread(self._gateway.guards.reachable))
+        return await asyncio.shield(self._asking)
 
 
 def _answer(problem: Problem) -> Response:

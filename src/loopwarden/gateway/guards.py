@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loopwarden.gateway.attended import AttendedGuard, Decisions
 from loopwarden.gateway.observers import Place, Seat, Speaker
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from loopwarden.guard import GuardSession, LoopGuard
     from loopwarden.stores import Store
     from loopwarden.telling import Listener
+
+LONGEST_PAUSE: Final = 3.0
+"""Seconds that a shared store is left alone at most after it failed: no agent has a guard meanwhile."""
 
 
 class Guards:
@@ -97,14 +100,14 @@ class Guards:
         return sum(runs.at_hand for runs in shared if isinstance(runs, JournaledRuns))
 
     def reachable(self) -> bool:
-        """Whether the shared store answers; asks it, and may take as long as that takes."""
+        """Whether the shared store answers; asks it, even just after it failed, for as long as that takes."""
         from loopwarden.errors import StoreError
 
         shared = self.of(None, "enforce").shared
         if shared is None:
             return True
         try:
-            shared.read_beside("health")
+            shared.outages.ask(lambda: shared.store.read("health"), now=True)
         except StoreError:
             return False
         return True
@@ -115,7 +118,7 @@ class Guards:
             guard.close()
 
     def _made(self, agent: str | None, mode: Mode) -> LoopGuard:
-        return AttendedGuard(
+        guard = AttendedGuard(
             self._config,
             decisions=self._decisions,
             agent_id=agent,
@@ -125,3 +128,6 @@ class Guards:
             record=Seat(self._observers, Speaker(agent, mode)),
             max_runs=self._most,
         )
+        if guard.shared is not None:
+            guard.shared.outages.longest = LONGEST_PAUSE
+        return guard
