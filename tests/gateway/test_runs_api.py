@@ -276,6 +276,23 @@ def test_a_killed_gateway_goes_on_with_its_sessions_and_the_evidence(place: Path
             assert [run["run"] for run in third] == [first]
 
 
+def test_an_interruption_is_said_at_the_next_start_only(place: Path) -> None:
+    never = threading.Event()
+    said = []
+    with ModelServer(lambda _: Reply("late", wait=never)) as server:
+        config = configured(server)
+        with GatewayProcess(place, config) as gateway, gateway.client() as client:
+            run = send(client)["run"]
+            server.wait_for(1)
+            gateway.process.kill()
+        never.set()
+        for _ in range(2):
+            with GatewayProcess(place, config) as gateway:
+                assert gateway.stop() == 0
+            said.append([line for line in gateway.logged if f"run {run} of agent 'main' was interr" in line])
+    assert [len(lines) for lines in said] == [1, 0]
+
+
 def test_an_orderly_end_cancels_runs_and_writes_them_down(place: Path) -> None:
     never = threading.Event()
     with ModelServer(lambda _: Reply("late", wait=never)) as server:

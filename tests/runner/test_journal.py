@@ -150,10 +150,12 @@ def test_a_killed_owner_leaves_an_interrupted_run_with_its_evidence(tmp_path: Pa
         last = journal.happenings("r1")[-1]
         assert (last.kind, last.number, last.data["reason"]) == ("ended", 26, "interrupted")
         assert [one.id for one in journal.interrupted()] == ["r1"]
+        assert journal.newly_interrupted == {"r1"}
         assert journal.history("s1") == b"[]"
     with Journal(path) as journal:  # opened once more, nothing is told twice
         assert len(journal.happenings("r1")) == 26
         assert [one.id for one in journal.interrupted()] == ["r1"]
+        assert journal.newly_interrupted == set()
         evidence = journal.evidence("r1")
         assert evidence is not None
         guard = LoopGuard({"enabled": True}).session("s1")

@@ -155,6 +155,8 @@ class RunDesk:
     def _tell_of_interrupted(self) -> None:
         try:
             for run in self.journal.interrupted():
+                if run.id not in self.journal.newly_interrupted:
+                    continue  # an earlier start has said so
                 log.logger.warning("run %s of agent %r was interrupted", run.id, run.agent)
         except LoopwardenError as error:
             log.logger.error("journal: %s", error)

@@ -70,6 +70,9 @@ class Journal:
         clock: Seconds since the epoch.
         pause: Seconds, as `PAUSE_SECONDS`.
 
+    Attributes:
+        newly_interrupted: Ids of the runs that were still open in the file: their process died.
+
     Raises:
         StoreError: The file can't be used, or another process owns it; the text names both.
     """
@@ -96,7 +99,7 @@ class Journal:
         try:
             self._connection: sqlite3.Connection | None = connect(self.path)
             try:
-                self._find_interrupted()
+                self.newly_interrupted = self._find_interrupted()
             except BaseException:
                 self._connection.close()
                 raise
@@ -213,8 +216,9 @@ class Journal:
         names = ("kind", "agent", "session", "run", "time", "number")
         return [Happening(**dict(zip(names, row[:6], strict=True)), data=from_json(row[6])) for row in rows]
 
-    def _find_interrupted(self) -> None:
-        """Mark runs that were open when their process died."""
+    def _find_interrupted(self) -> frozenset[str]:
+        """Mark runs that were open when their process died; their ids."""
+        found = set()
         message = "the process ended in the middle of the run"
         for number, run, session, agent in self._rows(
             "SELECT number, id, session, agent FROM runs WHERE state = 'open'"
@@ -230,7 +234,9 @@ class Journal:
                 data={"reason": "interrupted", "code": None, "message": message, "answer": None},
             )
             self.add(ended)
+            found.add(run)
         self._write(list(trimmed()))
+        return frozenset(found)
 
     def _write(self, writes: list[Write], *, in_place_of: tuple[str, str] | None = None) -> None:
         """Write now, or keep it for later, in place of what still waits under the same name."""
