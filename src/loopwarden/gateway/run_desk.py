@@ -130,22 +130,29 @@ class RunDesk:
     async def running(self) -> AsyncIterator[None]:
         """While the gateway serves: heartbeats begin. At the end all runs end, and are written down."""
         self._tell_of_interrupted()
-        beats = asyncio.create_task(self.heartbeats.run())
+        ending = asyncio.create_task(self._end_runs())
         try:
             yield
         finally:
             self._closing.set()
-            beats.cancel()
-            with suppress(asyncio.CancelledError):
-                await beats
-            try:
-                async with asyncio.timeout(END_SECONDS):
-                    await self._runner.close()
-                    await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-                    await self.heartbeats.close()
-            except TimeoutError:
-                log.logger.error("%d runs did not end in time; they are interrupted", len(self._open))
+            await ending
             self.close()
+
+    async def _end_runs(self) -> None:
+        """Heartbeats until the gateway begins to end; then all runs end, while their readers still listen."""
+        beats = asyncio.create_task(self.heartbeats.run())
+        await self._closing.wait()
+        beats.cancel()
+        with suppress(asyncio.CancelledError):
+            await beats
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await self._runner.close()
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+                await self.heartbeats.close()
+        except TimeoutError:
+            log.logger.error("%d runs did not end in time; they are interrupted", len(self._open))
+        self.feed.close()
 
     def close(self) -> None:
         """Give the journal back."""

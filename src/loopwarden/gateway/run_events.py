@@ -7,7 +7,6 @@ The id of an event is its number in the run. A reader that comes back says the l
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response, StreamingResponse
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from loopwarden.gateway.run_desk import RunDesk
-    from loopwarden.gateway.run_feed import Reader
     from loopwarden.runner.happenings import Happening
     from loopwarden.runner.kept import KeptRun
 
@@ -32,14 +30,13 @@ _RETRY: Final = "retry: 1000\n\n"
 _NO_CONTENT: Final = 204
 
 
-def events(desk: RunDesk, run: KeptRun, after: int, closing: asyncio.Event) -> Response:
-    """The answer for one reader.
+def events(desk: RunDesk, run: KeptRun, after: int) -> Response:
+    """The answer for one reader; where the gateway ends, it does so after the last event of the run.
 
     Args:
         desk: The agents.
         run: The run.
         after: Number of the last event that the reader has.
-        closing: Set when the gateway ends.
 
     Raises:
         Problem: There are too many readers.
@@ -52,40 +49,29 @@ def events(desk: RunDesk, run: KeptRun, after: int, closing: asyncio.Event) -> R
         detail = f"{MOST_READERS} readers of runs at once are the most"
         raise Problem(503, detail, headers={"retry-after": "5"})
     headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
-    told = _stream(desk, run.id, after, over, closing)
+    told = _stream(desk, run.id, after, over)
     return StreamingResponse(told, headers=headers, media_type="text/event-stream")
 
 
-async def _stream(
-    desk: RunDesk, run: str, after: int, over: bool, closing: asyncio.Event
-) -> AsyncIterator[str]:
+async def _stream(desk: RunDesk, run: str, after: int, over: bool) -> AsyncIterator[str]:
     with desk.feed.reading(run) as reader:
-        ending = asyncio.create_task(_end(reader, closing))
-        try:
-            yield _RETRY
-            while page := desk.journal.happenings(run, after, _PAGE):
-                for happening in page:
-                    yield _event(happening)
-                after = page[-1].number
-                over = over or page[-1].kind == "ended"
-            while not (over or reader.lost):
-                try:
-                    found = await reader.next(BEAT_SECONDS)
-                except TimeoutError:
-                    yield ": still here\n\n"
-                    continue
-                if found is None:
-                    return
-                if found.number > after:
-                    after, over = found.number, found.kind == "ended"
-                    yield _event(found)
-        finally:
-            ending.cancel()
-
-
-async def _end(reader: Reader, closing: asyncio.Event) -> None:
-    await closing.wait()
-    reader.put(None)
+        yield _RETRY
+        while page := desk.journal.happenings(run, after, _PAGE):
+            for happening in page:
+                yield _event(happening)
+            after = page[-1].number
+            over = over or page[-1].kind == "ended"
+        while not (over or reader.lost):
+            try:
+                found = await reader.next(BEAT_SECONDS)
+            except TimeoutError:
+                yield ": still here\n\n"
+                continue
+            if found is None:
+                return
+            if found.number > after:
+                after, over = found.number, found.kind == "ended"
+                yield _event(found)
 
 
 def _event(happening: Happening) -> str:

@@ -49,7 +49,6 @@ class RunsApi:
     """
 
     def __init__(self, gateway: Gateway, desk: RunDesk) -> None:
-        self._gateway = gateway
         self._desk = desk
         self._agents = gateway.runtime.agents
         self._most = gateway.runtime.gateway.limits.body_bytes
@@ -133,7 +132,7 @@ class RunsApi:
     async def events(self, request: Request) -> Response:
         """What happened in a run, and what happens, as server-sent events."""
         run = self._kept_run(request)
-        return events(self._desk, run, _after(request), self._gateway.closing)
+        return events(self._desk, run, _after(request))
 
     async def cancel(self, request: Request) -> Response:
         """End a run; one that is over stays as it is."""
