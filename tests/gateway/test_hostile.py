@@ -269,6 +269,15 @@ def test_too_many_requests_and_too_many_events(tmp_path: Path) -> None:
         wait_until(lambda: client.get("/metrics").status_code == 200)
 
 
+def test_requests_without_a_token_take_nothing_from_those_with_one(tmp_path: Path) -> None:
+    config = {**SMALL, "gateway": {"limits": {"requestsPerSecond": 1}}}
+    with GatewayProcess(tmp_path / "state", config) as process, process.client() as client:
+        wrong = {"authorization": "Bearer wrong"}
+        found = {client.get("/metrics", headers=wrong).status_code for _ in range(30)}
+        assert found == {401, 429}
+        assert client.get("/metrics").status_code == 200
+
+
 def test_huge_errors_are_short(client: httpx2.Client) -> None:
     answer = client.post("/v1/runs/h/before", json={f"k{number}": 1 for number in range(10_000)})
     found = problem(answer, 422)

@@ -46,7 +46,9 @@ class Front:
         self._public = frozenset(public)
         self._below = tuple(path for path in public if len(path) > 1 and path.endswith("/"))
         self._hosts = hosts
-        self._rate = Rate(gateway.runtime.gateway.limits.requests_per_second)
+        per_second = gateway.runtime.gateway.limits.requests_per_second
+        self._rate = Rate(per_second)
+        self._rate_of_strangers = Rate(per_second)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
@@ -92,15 +94,18 @@ class Front:
         if path == "/healthz":
             return
         client = scope.get("client")
-        wait = self._rate.take(client[0] if client else "")
-        if wait:
+        admitted = self._token.admits(scope["headers"])
+        rate = (
+            self._rate if admitted else self._rate_of_strangers
+        )  # who has no token takes nothing from others
+        if rate.take(client[0] if client else ""):
             self._metrics.limited()
             raise Problem(
                 429,
                 "too many requests from this address (gateway.limits.requestsPerSecond)",
                 headers={"retry-after": "1"},
             )
-        if not self._is_public(path) and not self._token.admits(scope["headers"]):
+        if not admitted and not self._is_public(path):
             raise Problem(
                 401,
                 "a token is needed: `Authorization: Bearer TOKEN`, with the token from the file `token` in"
