@@ -221,6 +221,13 @@ def test_nothing_of_a_client_gets_into_headers_or_lines(
     assert [line for line in gateway.logged if not line.startswith("20")] == []
 
 
+def test_run_that_is_no_text_is_refused(client: httpx2.Client) -> None:
+    for path in ("/v1/runs/%FE/before", "/v1/runs/%FF/events", "/v1/runs/a%ED%A0%80/forget", "/%FF"):
+        assert "UTF-8" in problem(client.post(path, content=BODY), 400)["detail"]
+    for name in ("%EF%BF%BD", "%C3%BE", "%F0%9F%98%80"):
+        assert said(client.post(f"/v1/runs/{name}/before", content=BODY))["action"] == "allow"
+
+
 def test_unknown_paths_and_methods(client: httpx2.Client) -> None:
     problem(client.get("/v1/runs/x/unknown"), 404)
     found = client.put("/v1/events")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
 
 from loopwarden.gateway.limits import Rate
 from loopwarden.gateway.problems import Problem
@@ -22,6 +23,9 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _QUIET: Final = frozenset({"/healthz", "/metrics"})
 _ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """Headers of every answer that doesn't say otherwise."""
+
+_REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
+"""What the server puts where a path is not UTF-8; it may also have been meant."""
 
 _STREAM: Final = b"text/event-stream"
 _LONGEST_PATH: Final = 200
@@ -112,6 +116,8 @@ class Front:
                 " the state folder of the gateway",
                 headers={"www-authenticate": 'Bearer realm="loopwarden"'},
             )
+        if _REPLACED in path and not _is_text(scope["raw_path"]):  # else ids would become one
+            raise Problem(400, "the path is not UTF-8 where it has %-signs")
 
     def _is_public(self, path: str) -> bool:
         return path in self._public or path.startswith(self._below)
@@ -140,6 +146,14 @@ class Front:
             seconds * 1000,
             extra={FACTS: facts},
         )
+
+
+def _is_text(raw_path: bytes) -> bool:
+    try:
+        unquote_to_bytes(raw_path).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _host(headers: list[tuple[bytes, bytes]]) -> str:
