@@ -55,7 +55,7 @@ def test_observing_never_refuses(client: httpx2.Client) -> None:
 
 
 def test_names_with_signs_are_names(client: httpx2.Client) -> None:
-    odd = "a/b?c#d%41 é\u202e"
+    odd = "a/b?c#d%41 é\u202e\n\r\u2028/before"
     assert loop(client, range(5), quote(odd, safe="")) == "...ww"
     event = {"event": "before", "run": odd, "tool": "read", "arguments": {"path": "a"}, "call_id": "x"}
     assert said(client.post("/v1/events", json={"events": [event]}))["verdicts"][0]["action"] == "block"

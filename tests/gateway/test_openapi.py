@@ -77,8 +77,8 @@ def test_every_route_is_described_and_there_is_no_other(described: Document, cli
 def test_application_has_no_route_that_is_not_described(described: Document) -> None:
     from loopwarden.gateway import guard_api, openapi
 
-    paths = {openapi.plain(path) for path in (*guard_api.PATHS.values(), guard_api.BATCH_PATH)}
-    paths |= {openapi.plain(guard_api.RUN_BATCH_PATH), openapi.PATH, "/healthz", "/metrics"}
+    paths = {guard_api.plain(path) for path in (*guard_api.PATHS.values(), guard_api.BATCH_PATH)}
+    paths |= {guard_api.plain(guard_api.RUN_BATCH_PATH), openapi.PATH, "/healthz", "/metrics"}
     assert paths <= set(described["paths"])
 
 

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
+from loopwarden.gateway.guard_api import plain
 from loopwarden.gateway.limits import Rate
 from loopwarden.gateway.problems import Problem
 from loopwarden.telemetry import log
@@ -86,7 +87,7 @@ class Front:
                 await Problem(500, "fault in the gateway; its log says more").send(sent)
         finally:
             seconds = time.perf_counter() - began
-            route = (getattr(scope.get("route"), "path", None) or "other").replace(":path}", "}")
+            route = plain(getattr(scope.get("route"), "path", None) or "other")
             self._metrics.request(route, status, None if stream else seconds)
             self._note(scope, status, seconds)
 
@@ -116,7 +117,7 @@ class Front:
                 " the state folder of the gateway",
                 headers={"www-authenticate": 'Bearer realm="loopwarden"'},
             )
-        if _REPLACED in path and not _is_text(scope["raw_path"]):  # else ids would become one
+        if _REPLACED in path and not _is_text(scope.get("raw_path") or b""):  # else ids would become one
             raise Problem(400, "the path is not UTF-8 where it has %-signs")
 
     def _is_public(self, path: str) -> bool:

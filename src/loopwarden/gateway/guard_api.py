@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import BaseRoute, Route
 
 from loopwarden.gateway.asked import read_batch, read_one
@@ -16,18 +17,41 @@ if TYPE_CHECKING:
 
     from loopwarden.gateway.context import Gateway
 
+_KIND: Final = ":id}"
+
+
+class _IdConvertor(Convertor[str]):
+    """An id in a path: any characters, slashes and ends of lines too (which `path` leaves out)."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("id", _IdConvertor())
+
+
+def plain(path: str) -> str:
+    """A path as OpenAPI writes it."""
+    return path.replace(_KIND, "}")
+
+
 PATHS: Final = {
-    "before": "/v1/runs/{run:path}/before",
-    "after": "/v1/runs/{run:path}/after",
-    "compacted": "/v1/runs/{run:path}/compacted",
-    "user_message": "/v1/runs/{run:path}/user-message",
-    "retract": "/v1/runs/{run:path}/retract",
-    "forget": "/v1/runs/{run:path}/forget",
+    "before": "/v1/runs/{run:id}/before",
+    "after": "/v1/runs/{run:id}/after",
+    "compacted": "/v1/runs/{run:id}/compacted",
+    "user_message": "/v1/runs/{run:id}/user-message",
+    "retract": "/v1/runs/{run:id}/retract",
+    "forget": "/v1/runs/{run:id}/forget",
 }
 """By the name of the event."""
 
 BATCH_PATH: Final = "/v1/events"
-RUN_BATCH_PATH: Final = "/v1/runs/{run:path}/events"
+RUN_BATCH_PATH: Final = "/v1/runs/{run:id}/events"
 
 
 class _One:

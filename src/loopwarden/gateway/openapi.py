@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic.json_schema import models_json_schema
 
 from loopwarden.gateway.bodies import BODIES, LONGEST_ID, ProblemBody, VerdictBody
-from loopwarden.gateway.guard_api import BATCH_PATH, PATHS, RUN_BATCH_PATH
+from loopwarden.gateway.guard_api import BATCH_PATH, PATHS, RUN_BATCH_PATH, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,11 +126,6 @@ def _paths() -> Document:
     paths["/metrics"] = {"get": _get("metrics", "Counters for Prometheus.", "text/plain")}
     paths[PATH] = {"get": _get("openapi", "This document.", "application/json")}
     return paths
-
-
-def plain(path: str) -> str:
-    """A path as OpenAPI writes it."""
-    return path.replace(":path}", "}")
 
 
 def _has_needed(kind: str) -> bool:
