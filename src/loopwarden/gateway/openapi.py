@@ -27,8 +27,9 @@ _ABOUT: Final = (
     "The guard of loopwarden for agents in any language. Tell it `before` each call of a tool and `after` it;"
     " act on the verdict. A run is named by `agent`, `mode`, `session` and its id: say the same ones with"
     " each event of it. An event that is sent again counts once: one with an `event_id` by that, a call or an"
-    " outcome without one by its call id and the same body, a batch as a whole. Where the ids of calls are"
-    " not unique in a run, send `event_id`."
+    " outcome without one by its call id and the same body, a batch as a whole. While a call has no outcome,"
+    " another body under its id is the same call seen again, and answered for the first one. Where the ids of"
+    " calls are not unique in a run, send `event_id`."
 )
 _REFUSALS: Final = {
     "400": "The body is no JSON.",
