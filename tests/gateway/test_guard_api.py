@@ -71,6 +71,14 @@ def test_event_sent_again_counts_once(client: httpx2.Client) -> None:
     assert before(client, 10, "again")["action"] == "block"
 
 
+def test_id_of_an_open_call_is_that_call(client: httpx2.Client) -> None:
+    first = before(client, 1, "open", tool="read", arguments=0)
+    other = before(client, 1, "open", tool="write", arguments=9)
+    assert (first["tool"], other["tool"]) == ("read", "read")
+    after(client, 1, "open")
+    assert before(client, 1, "open", tool="write", arguments=9)["tool"] == "write"
+
+
 def test_id_used_anew_after_its_outcome_is_a_new_call(client: httpx2.Client) -> None:
     strip = [before(client, 1, "reused")["action"]]
     for _ in range(5):
@@ -178,19 +186,19 @@ def test_batch_with_a_fault_does_nothing(client: httpx2.Client) -> None:
     ("kind", "body", "field", "words"),
     [
         ("before", {"call_id": "c"}, "tool", "is missing"),
-        ("before", {"tool": 1, "call_id": "c"}, "tool", "must be a valid string, not a number"),
+        ("before", {"tool": 1, "call_id": "c"}, "tool", "must be a string, not a number"),
         ("before", {"tool": "x", "call_id": ""}, "call_id", "at least 1 character"),
         ("before", {"tool": "x", "call_id": "c" * 1001}, "call_id", "at most 1000 characters"),
         ("before", {"tool": "x", "call_id": "c", "turnId": "t"}, "turnId", "did you mean `turn_id`?"),
         ("before", {"tool": "x", "call_id": "c", "mode": "off"}, "mode", "'enforce' or 'observe'"),
-        ("before", {"tool": "x", "call_id": "c", "at": "now"}, "at", "must be a valid number, not a string"),
-        ("before", {"tool": "x", "call_id": "c", "at": True}, "at", "must be a valid number, not a boolean"),
+        ("before", {"tool": "x", "call_id": "c", "at": "now"}, "at", "must be a number, not a string"),
+        ("before", {"tool": "x", "call_id": "c", "at": True}, "at", "must be a number, not a boolean"),
         ("after", {"call_id": "c", "result": 1, "error": "e"}, "", "`result` or `error`, not both"),
-        ("after", {"call_id": "c", "error": 1}, "error", "must be a valid string, not a number"),
-        ("after", {"call_id": "c", "timed_out": 1}, "timed_out", "must be a valid boolean, not a number"),
+        ("after", {"call_id": "c", "error": 1}, "error", "must be a string, not a number"),
+        ("after", {"call_id": "c", "timed_out": 1}, "timed_out", "must be a boolean, not a number"),
         ("retract", {}, "call_ids", "is missing"),
-        ("retract", {"call_ids": "c"}, "call_ids", "must be a valid list, not a string"),
-        ("compacted", {"continues": 1}, "continues", "must be a valid string, not a number"),
+        ("retract", {"call_ids": "c"}, "call_ids", "must be an array, not a string"),
+        ("compacted", {"continues": 1}, "continues", "must be a string, not a number"),
         ("user-message", [], "", "must be an object, not an array"),
     ],
 )

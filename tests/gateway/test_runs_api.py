@@ -372,6 +372,32 @@ def test_wrong_requests_are_problems_that_say_what_is_wrong(place: Path) -> None
         assert problem(client.get(f"/v1/runs/{run}/events", headers={"last-event-id": "x"}), 422)
 
 
+SESSION_WORDS = "must be a letter, a digit or `_`, then these and `.:-`, at most 200 characters"
+
+
+def test_faults_are_said_as_those_of_the_guard_are(place: Path) -> None:
+    with GatewayProcess(place, configured()) as gateway, gateway.client() as client:
+        for body, field, words in (
+            ({"agent": "main", "session": "a/b"}, "session", SESSION_WORDS),
+            ({"agent": "main", "session": "a\n"}, "session", SESSION_WORDS),
+            ({"agent": "main", "sesion": "a"}, "sesion", "did you mean `session`?"),
+            ({"agent": 7}, "agent", "must be a string, not a number"),
+            ({}, "agent", "is missing"),
+            ([], "", "must be an object, not an array"),
+        ):
+            found = problem(client.post("/v1/sessions", json=body), 422)
+            assert found["errors"][0]["field"] == field
+            assert words in found["errors"][0]["message"]
+            assert words in found["detail"]
+        for session in ("_x", "0", "a.:-_", "x" * 200):
+            answer = client.post("/v1/sessions", json={"agent": "main", "session": session})
+            assert answer.status_code == 201
+        assert "can't be read" in problem(client.post("/v1/sessions", content=b"{"), 400)["detail"]
+        cut = client.post("/v1/sessions/_x/messages", content=b'{"text": "cut \\ud83d"}')
+        assert cut.status_code == 202
+        assert ended(client, cut.json()["run"])["task"] == "cut \\ud83d"
+
+
 def test_the_document_describes_it(place: Path) -> None:
     with GatewayProcess(place, configured()) as gateway, gateway.client() as client:
         document = client.get("/openapi.json").json()

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from loopwarden.errors import StoreError
 from loopwarden.gateway.app import Part
+from loopwarden.gateway.faults import Made, checked, parsed, wrong
 from loopwarden.gateway.limits import read_body
 from loopwarden.gateway.problems import Problem
 from loopwarden.gateway.run_bodies import MOST_LISTED, MessageBody, SessionBody
 from loopwarden.gateway.run_desk import Closing, RunDesk, TooManyRuns
 from loopwarden.gateway.run_events import events
 from loopwarden.gateway.runs_openapi import PATHS, schemas
-from loopwarden.gateway.wire import dump, parse
+from loopwarden.gateway.wire import dump
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from loopwarden.runner.kept import KeptRun, KeptSession
 
     Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-Made = TypeVar("Made", bound=BaseModel)
 
 RETRY_SECONDS: Final = 5
 """When to ask again where too many runs go on."""
@@ -167,20 +165,10 @@ class RunsApi:
         if agent not in self._agents:
             known = ", ".join(map(repr, self._agents)) or "none"
             message = f"{agent[:100]!r} is not configured; there are: {known}"
-            raise Problem(422, message, errors=[{"field": "agent", "message": message}])
+            raise wrong([{"field": "agent", "message": message}])
 
     async def _body(self, request: Request, model: type[Made]) -> Made:
-        raw = await read_body(request.scope, request.receive, self._most)
-        try:
-            return model.model_validate(parse(raw))
-        except ValidationError as error:
-            faults = [
-                {"field": ".".join(map(str, fault["loc"]))[:200], "message": fault["msg"]}
-                for fault in error.errors(include_url=False, include_input=False, include_context=False)[:20]
-            ]
-            raise Problem(422, "the body has a fault; `errors` says where", errors=faults) from None
-        except ValueError as error:
-            raise Problem(400, f"the body is {error}") from None
+        return checked(parsed(await read_body(request.scope, request.receive, self._most)), model)
 
 
 class RunningAgents:
