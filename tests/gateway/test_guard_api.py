@@ -193,7 +193,7 @@ def test_batch_with_a_fault_does_nothing(client: httpx2.Client) -> None:
         ("before", {"tool": "x", "call_id": "c", "mode": "off"}, "mode", "'enforce' or 'observe'"),
         ("before", {"tool": "x", "call_id": "c", "at": "now"}, "at", "must be a number, not a string"),
         ("before", {"tool": "x", "call_id": "c", "at": True}, "at", "must be a number, not a boolean"),
-        ("after", {"call_id": "c", "result": 1, "error": "e"}, "", "`result` or `error`, not both"),
+        ("after", {"call_id": "c", "result": 1, "error": "e"}, "", "must give `result` or `error`, not both"),
         ("after", {"call_id": "c", "error": 1}, "error", "must be a string, not a number"),
         ("after", {"call_id": "c", "timed_out": 1}, "timed_out", "must be a boolean, not a number"),
         ("retract", {}, "call_ids", "is missing"),

@@ -45,12 +45,20 @@ class Before(Body):
     turn_id: Id | None = Field(default=None, description="The model reply; calls of one reply share it.")
 
 
+_BOTH: Final[dict[str, Any]] = {
+    "required": ["result", "error"],
+    "properties": {"result": {"not": {"type": "null"}}, "error": {"type": "string"}},
+}
+
+
 class After(Body):
     """A call ended."""
 
+    model_config = ConfigDict(json_schema_extra={"not": _BOTH})
+
     call_id: Id = Field(description="Id of the call; one that is not open is ignored.")
     result: Any = Field(default=None, description="What the tool gave, any JSON value.")
-    error: str | None = Field(default=None, description="Text of the error, in place of a result.")
+    error: str | None = Field(default=None, description="Text of the error, in place of a result: not both.")
     unknown_tool: Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
         default=None, description="Name of the tool, where it does not exist."
     )
@@ -59,7 +67,7 @@ class After(Body):
     @model_validator(mode="after")
     def _one_of_two(self) -> After:
         if self.error is not None and self.result is not None:
-            raise ValueError("give `result` or `error`, not both")
+            raise ValueError("must give `result` or `error`, not both")
         return self
 
 

@@ -110,7 +110,7 @@ def _paths() -> Document:
         "parameters": [run],
         "post": _operation(
             "run_events",
-            "Events of one run, in order, all or none; `run` may be left out of them.",
+            "Events of one run, in order, all or none; a `run` in them must be the run of the path.",
             "Batch",
             "Verdicts",
         ),
@@ -140,7 +140,11 @@ def _in_batch(schema: Document, kind: str) -> Document:
     event["title"] = f"{schema['title']}Event"
     event["properties"] = {
         "event": {"const": kind},
-        "run": {"anyOf": [run, {"type": "null"}], "default": None},
+        "run": {
+            "anyOf": [run, {"type": "null"}],
+            "default": None,
+            "description": "Null: the unscoped session. In a batch of one run: that run, or left out.",
+        },
         **event["properties"],
     }
     event["required"] = ["event", *event.get("required", [])]
