@@ -372,6 +372,19 @@ def test_wrong_requests_are_problems_that_say_what_is_wrong(place: Path) -> None
         assert problem(client.get(f"/v1/runs/{run}/events", headers={"last-event-id": "x"}), 422)
 
 
+def test_a_method_that_is_not_there_is_told_all_that_are(place: Path) -> None:
+    with GatewayProcess(place, configured()) as gateway, gateway.client() as client:
+        for path, methods in (
+            ("/v1/sessions", "GET, HEAD, POST"),
+            ("/v1/runs/r/events", "GET, HEAD, POST"),
+            ("/v1/runs", "GET, HEAD"),
+            ("/v1/events", "POST"),
+        ):
+            refused = client.put(path)
+            assert problem(refused, 405)
+            assert refused.headers["allow"] == methods
+
+
 SESSION_WORDS = "must be a letter, a digit or `_`, then these and `.:-`, at most 200 characters"
 
 

@@ -12,7 +12,7 @@ try:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.responses import Response
-    from starlette.routing import BaseRoute, Route
+    from starlette.routing import BaseRoute, Match, Route
 except ImportError as missing:
     raise MissingExtraError("starlette", "gateway") from missing
 
@@ -123,11 +123,23 @@ def _problem(_: Request, problem: Exception) -> Response:
 
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
+    headers = dict(error.headers or {})
+    if "Allow" in headers:
+        headers["Allow"] = _allowed(request)
     detail = {
         404: "there is nothing at this path; /openapi.json lists what there is",
         405: f"{request.method} is not done here",
     }.get(error.status_code, error.detail)
-    return _answer(Problem(error.status_code, detail, headers=error.headers))
+    return _answer(Problem(error.status_code, detail, headers=headers))
+
+
+def _allowed(request: Request) -> str:
+    """Methods of all routes of a path; the router says only those of the first."""
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return ", ".join(sorted(found))
 
 
 def _fault(_: Request, __: Exception) -> Response:
