@@ -426,5 +426,9 @@ def test_the_document_describes_it(place: Path) -> None:
 
 def test_without_agents_the_gateway_is_the_guard_alone(place: Path) -> None:
     with GatewayProcess(place, SMALL) as gateway, gateway.client() as client:
-        assert problem(client.get("/v1/sessions"), 404)
+        for path in ("/v1/sessions", "/v1/agents", "/v1/runs", "/v1/runs/r", "/v1/sessions/s"):
+            assert "lists none (agents.list)" in problem(client.get(path), 404)["detail"]
+        for path in ("/v1/sessions", "/v1/runs/r/cancel", "/v1/sessions/s/messages"):
+            assert "lists none (agents.list)" in problem(client.post(path), 404)["detail"]
+        assert "nothing at this path" in problem(client.get("/v1/other"), 404)["detail"]
         assert not (place / "journal.db").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from loopwarden.errors import MissingExtraError
+from loopwarden.gateway.no_agents import no_agents
 from loopwarden.gateway.page.part import ShownPage
 from loopwarden.telemetry import log
 
@@ -24,11 +25,14 @@ def all_parts(gateway: Gateway) -> list[Part]:
     """
     page = ShownPage(gateway)
     parts = [page.part]
-    if gateway.runtime.agents:
+    if not gateway.runtime.agents:
+        parts.append(no_agents("its configuration lists none (agents.list)"))
+    else:
         try:
             from loopwarden.gateway.runs_api import RunningAgents
         except MissingExtraError as error:
             log.logger.warning("agents are not run: %s", error)
+            parts.append(no_agents(str(error)))
         else:
             agents = RunningAgents(gateway, [page.board])
             page.runs_agents(agents.desk.cancel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loopwarden.gateway.app import Part
 from loopwarden.gateway.openapi import document
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from loopwarden.gateway.openapi import Document
+
+
+_AGENTS: Final = (
+    "Agents, sessions and their runs are there where the configuration lists agents; else these endpoints"
+    " answer 404, and say why."
+)
 
 
 def api_page(described: Document | None = None) -> str:
@@ -27,6 +33,7 @@ def api_page(described: Document | None = None) -> str:
     schemas: Document = described["components"]["schemas"]
     lines = ["# The API of the gateway", "", described["info"]["description"], ""]
     lines += ["A running gateway serves this as an OpenAPI 3.1 document at `/openapi.json`.", ""]
+    lines += [_AGENTS, ""]
     lines += ["| Request | Body | Answer | What |", "| --- | --- | --- | --- |"]
     for path, entry in described["paths"].items():
         for method, operation in entry.items():
