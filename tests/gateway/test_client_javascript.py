@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 
 CLIENT = Path(loopwarden.__file__).parent / "gateway" / "client" / "loopwarden.mjs"
 HEAD = """
-const {{ LoopAborted, LoopGuard }} = await import({client});
+const {{ GatewayError, LoopAborted, LoopGuard }} = await import({client});
 const told = [];
 const guard = new LoopGuard({{ url: {url}, log: (text) => told.push(text), ...{options} }});
 const say = (value) => console.log(JSON.stringify(value ?? null));
@@ -162,6 +162,99 @@ def test_what_json_would_lose_stays_unlike(gateway: GatewayProcess) -> None:
     assert json.loads(sent[-1]) == {"one": {"a": 1}, "two": {"a": 1}}
 
 
+LONG = """
+const nest = (levels, inside) => levels ? [nest(levels - 1, inside)] : inside;
+const rows = (last) => [...Array(1e5).keys(), last];
+const halves = "a\\ud800";
+async function same(guard, tool, args, id, result) {
+  let strip = "";
+  for (let number = 0; number < 6; number += 1) {
+    const callId = id + number;
+    const { action } = await guard.before(tool, args(number), { callId, turnId: "t" + callId });
+    strip += letters[action];
+    if (action === "allow" || action === "warn") await guard.after(callId, { result: result(number) });
+  }
+  await guard.forget();
+  return strip;
+}
+const session = "s".repeat(5000);
+const run = (last) => guard.within({ run: "r".repeat(1001) + last, session, agent: halves });
+const id = "c".repeat(1500), tool = "t".repeat(10001);
+"""
+
+
+def test_ids_names_and_values_beyond_what_the_gateway_takes(gateway: GatewayProcess) -> None:
+    script = """
+    say(await same(run("a"), tool, () => nest(400, 1), id, () => nest(400, 1)));
+    say(await same(run("a"), halves, () => rows(1), halves, () => rows(1)));
+    say(await same(guard.within({ run: "" }), "", () => "x".repeat(1e7), "", () => new Error(halves)));
+    say(told);
+    """
+    assert asked(gateway, LONG + script) == ["...wwB", "...wwB", "...wwB", []]
+
+
+def test_beyond_it_unlike_ones_are_told_apart(gateway: GatewayProcess) -> None:
+    script = """
+    say(await same(run("a"), tool, (number) => nest(400, number), id, () => 1));
+    say(await same(run("a"), tool, () => 1, id, (number) => nest(400, number)));
+    say(await same(run("a"), tool, (number) => rows(number), id, () => 1));
+    say([await loop(run("a"), 3), await loop(run("b"), 3), await loop(run("a"), 3)]);
+    say(told);
+    """
+    new_results = "...www"  # the calls are the same, and never refused
+    assert asked(gateway, LONG + script) == ["......", new_results, "......", ["...", "...", "wwB"], []]
+
+
+def test_a_large_result_keeps_its_shape() -> None:
+    script = """
+    const shared = Array(30).fill().reduce((below) => [below, below], 1);
+    await guard.after("c", { result: { isError: true, rows: rows(1), shared, $loopwarden: 1 } });
+    await guard.after("c", { result: { isError: true, rows: rows(1), shared } });
+    """
+    with Server(verdict()) as server:
+        ran(server.url, LONG + script)
+        marked, kept = (event["result"] for event in server.events)
+    assert list(marked) == ["$loopwarden"]
+    assert kept["isError"] is True
+    assert list(kept["rows"]) == ["$loopwarden"]
+    assert len(json.dumps(kept["rows"])) < 1000
+    assert len(json.dumps(kept["shared"])) < 262_144  # of a thousand million parts
+
+
+BROKEN = """
+const broken = () => { throw new Error("broken"); };
+const { proxy, revoke } = Proxy.revocable({}, {}); revoke();
+for (const value of [{ toJSON: broken }, { get x() { return broken(); } }, proxy, { deep: [proxy] }]) {
+  say(await same(guard, "odd", () => value, "c", () => value));
+}
+const silent = Object.create(null);
+say((await guard.after(silent, { error: silent })).action);
+"""
+
+
+def test_values_that_cannot_be_read_are_no_fault_of_the_gateway(gateway: GatewayProcess) -> None:
+    assert asked(gateway, LONG + BROKEN + "say(told);", run="js-broken") == [*["...wwB"] * 4, "allow", []]
+
+
+def flood(connection: socket.socket) -> bool:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        connection.sendall(b"{" * 65_536)
+
+
+def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    with Server(flood) as server:
+        strip, told = ran(server.url, "say(await loop(guard, 1)); say(told);")
+    assert strip == "."
+    assert "calls are let through until it is back" in told[0]
+
+
+def test_a_long_answer_is_read() -> None:
+    body = json.dumps({"verdicts": [LOOP], "more": "x" * 1_000_000}).encode()
+    with Server(http(200, body)) as server:
+        assert ran(server.url, "say(await loop(guard, 1)); say(told);") == ["B", []]
+
+
 def trickle(connection: socket.socket) -> bool:
     connection.sendall(b"HTTP/1.1 200 x\r\ncontent-length: 10\r\n\r\n ")
     return bool(connection.recv(1))
@@ -172,6 +265,10 @@ FAULTS: dict[str, Answer] = {
     "401": http(401, b""),
     "no JSON": http(200, b"hello"),
     "no verdict": http(200, b"{}"),
+    "null": http(200, b"null"),
+    "HTML": http(200, b"<!doctype html>"),
+    "null of an error": http(502, b"null"),
+    "no answer": http(204, b""),
     "redirect": http(302, b"", "location: /\r\n"),
     "closed": None,
     "trickle": trickle,
@@ -182,14 +279,19 @@ FAULTS: dict[str, Answer] = {
 def test_a_gateway_that_fails_lets_calls_through_or_raises(answer: Answer) -> None:
     script = """
     say([await loop(guard, 3), told]);
-    try { await guard.within({ onError: "raise" }).userMessage(); } catch (error) { say(error.message); }
+    const raises = guard.within({ onError: "raise" });
+    try { await raises.userMessage(); } catch (error) { say([error instanceof GatewayError, error.name]); }
+    raises.health.until = 0;
+    try { await raises.userMessage(); } catch (error) { say([error.name, error.message]); }
     """
     with Server(answer) as server:
-        (strip, told), raised = ran(server.url, script, timeout=300)
+        (strip, told), raised, again = ran(server.url, script, timeout=300)
     assert strip == "..."
     assert len(told) == 1
     assert "calls are let through until it is back" in told[0]
-    assert raised
+    assert raised == [True, "GatewayError"]
+    assert again[0] == "GatewayError"
+    assert f"{server.url}/v1/events" in again[1]
 
 
 def test_a_connection_that_is_lost_is_made_again_and_the_event_is_the_same() -> None:
@@ -201,9 +303,29 @@ def test_a_connection_that_is_lost_is_made_again_and_the_event_is_the_same() -> 
     assert len({event["event_id"] for event in (first, second, last)}) == 3
 
 
-def test_a_question_that_is_not_taken_leaves_the_others_alone() -> None:
-    with Server(http(413, b""), verdict(**LOOP)) as server:
-        assert ran(server.url, "say(await loop(guard, 3)); say(told);") == [".BB", []]
+def test_a_question_that_is_not_taken_leaves_the_others_alone_and_is_told_once() -> None:
+    refusal = http(413, b'{"detail": "too \\u001b large"}')
+    script = """
+    say([await loop(guard, 2), told]);
+    const raises = guard.within({ onError: "raise" });
+    try { await raises.forget(); } catch (error) { say([error.name, error.status]); }
+    """
+    with Server(refusal, refusal, verdict(**LOOP), refusal) as server:
+        (strip, told), raised = ran(server.url, script)
+    assert strip == ".B"
+    assert len(told) == 1
+    assert "answers 413" in told[0]
+    assert "\x1b" not in told[0]
+    assert raised == ["GatewayError", 413]
+
+
+def test_a_log_that_fails_does_not_break_the_agent() -> None:
+    script = """
+    const log = () => { throw new Error("log"); };
+    say(await loop(new LoopGuard({ ...guard.options, log }), 2));
+    """
+    with Server(http(500, b"")) as server:
+        assert ran(server.url, script) == [".."]
 
 
 def test_the_token_of_the_address_the_variable_and_the_options() -> None:
