@@ -73,6 +73,31 @@ def test_signatures_have_colours_once_they_repeat_and_strong_ones_in_loops() -> 
     assert classes == ["s1", "m1", "m1", "s1", "s1", "u", "s1"]
 
 
+def test_a_call_keeps_its_colour_once_the_guard_has_ended_the_run() -> None:
+    """Then the guard does not tell any more what it compares calls by."""
+    board, guard = boarded(
+        settings={"enabled": True, "warningThreshold": 3, "criticalThreshold": 5, "onCritical": "abort"}
+    )
+    other = ("read", {"path": "b"}, "same")
+    run(guard, other, *[SAME] * 12, other, ("read", {"path": "c"}, "same"))
+    found = card(board)
+    assert found.ending.reason == "aborted"
+    first, *same, last, new = [call.signature for call in found.calls]
+    assert len(set(same)) == 1
+    assert first == last
+    assert len({first, same[0], new}) == 3
+
+
+def test_calls_of_a_paused_run_have_the_colours_of_those_before() -> None:
+    board, guard = boarded(agent="a")
+    run(guard, SAME)
+    board.decisions.pause(card(board, agent="a").name)
+    told(board, "call", tool="read", arguments={"path": "a"}, call_id="c5", turn_id="t")  # the runner first
+    run(guard, SAME, ("read", {"path": "a" * 9}, "same"), start=5)
+    before, same, other = [call.signature for call in card(board, agent="a").calls]
+    assert before == same != other
+
+
 def test_an_observing_guard_is_shown_as_such() -> None:
     board, guard = boarded(settings={"warningThreshold": 3, "criticalThreshold": 5})
     assert set(run(guard, *[SAME] * 7)) == {"allow"}

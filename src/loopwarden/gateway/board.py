@@ -197,10 +197,11 @@ class Board:
                 return
         elif call is not None and call.by_guard and call.state == "open":
             return
+        signature = card.signature(event.tool, event.arguments, compared)
         if call is None or call.by_guard:
-            call = card.call(event.tool, event.arguments, event.call_id, event.turn_id, compared, now)
+            call = card.call(event.tool, event.arguments, event.call_id, event.turn_id, signature, now)
         else:
-            card.recompared(call, compared)
+            card.recompared(call, signature)
         call.by_guard = True
         call.skipped = self.decisions.is_paused(card.name)
         card.answered(call, verdict)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal
 
-from loopwarden.gateway.glimpse import Glimpse
+from loopwarden.gateway.glimpse import Glimpse, look
 from loopwarden.gateway.names import loop_name
 from loopwarden.gateway.rows import Armed, Call, Counts, Ending, Loop, Note
 from loopwarden.masking import clean
@@ -105,6 +105,7 @@ class Card:
         self._most = most_calls
         self._by_id: dict[str, Call] = {}
         self._known: OrderedDict[bytes, tuple[int, bytes | None, Glimpse | None]] = OrderedDict()
+        self._looks: OrderedDict[bytes, bytes] = OrderedDict()
         self._given = [0, 0]
         self._compacted_by: Literal["guard", "runner"] | None = None
 
@@ -112,19 +113,36 @@ class Card:
         """The newest call with an id that is still kept."""
         return self._by_id.get(_id(call_id))
 
+    def signature(self, tool: str, arguments: object, compared: bytes | None) -> bytes:
+        """What the guard compares a call by.
+
+        Where it does not tell, as in a run that it ended or while it is paused, that is what it compared a
+        call by that looked like this one.
+        """
+        signature = None if compared is None else compared[:_SIZE]
+        if signature is not None and signature in self._known:
+            return signature
+        seen = look(tool, arguments, _SIZE)
+        if signature is None:
+            return self._looks.get(seen, seen)
+        self._looks[seen] = signature
+        if len(self._looks) > _SIGNATURES:
+            self._looks.popitem(last=False)
+        return signature
+
     def call(
         self,
         tool: str,
         arguments: object,
         call_id: object,
         turn: str | None,
-        compared: bytes | None,
+        signature: bytes | None,
         now: float,
     ) -> Call:
-        """A new call."""
+        """A new call; without a signature until the guard tells of it."""
         counts = self.counts
         counts.calls += 1
-        signature = _digest(tool, arguments) if compared is None else compared[:_SIZE]
+        signature = look(tool, arguments, _SIZE) if signature is None else signature
         times, outcome, glimpse = self._known.pop(signature, (0, None, None))
         if glimpse is None and self.shows:
             glimpse = Glimpse(arguments)
@@ -150,14 +168,14 @@ class Card:
             self._drop()
         return call
 
-    def recompared(self, call: Call, compared: bytes | None) -> None:
-        """The guard tells what a call is compared by that the runner told of first."""
-        if compared is None or call.signature == compared[:_SIZE]:
+    def recompared(self, call: Call, signature: bytes) -> None:
+        """The guard tells of a call that the runner told of first."""
+        if call.signature == signature:
             return
         times, _, glimpse = self._known.pop(call.signature, (1, None, None))
         if times > 1:
             self._known[call.signature] = times - 1, None, glimpse
-        call.signature = compared[:_SIZE]
+        call.signature = signature
         times, outcome, known = self._known.pop(call.signature, (0, None, None))
         self._known[call.signature] = times + 1, outcome, known or glimpse
         if times == 1:
@@ -327,12 +345,6 @@ def _id(value: object) -> str:
     if len(text) <= _ID:
         return text
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _digest(tool: str, arguments: object) -> bytes:
-    """Where the guard does not tell what it compares: of what would be shown of the call."""
-    text = f"{tool}\0{Glimpse(arguments).text}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_SIZE).digest()
 
 
 def failed(event: Outcome) -> bool:
