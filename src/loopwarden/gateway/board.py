@@ -130,12 +130,16 @@ class Board:
         if card is not None:
             self._tell(name)
 
-    def did(self, name: str, kind: NoteKind, text: str = "") -> None:
-        """Somebody did something to a run on the page."""
+    def did(self, name: str, kind: NoteKind, text: str = "", *, loop: str = "") -> None:
+        """Somebody did something to a run on the page, or to a loop of it."""
         with self._lock:
             card = self._cards.get(name)
             if card is not None:
                 card.note(kind, self._clock(), text)
+                if kind == "released":
+                    card.released(loop)
+                elif kind == "held":
+                    card.held(loop)
         self._tell(name)
 
     def card(self, name: str) -> Card | None:

@@ -65,6 +65,7 @@ class Card:
         counts: Sums.
         armed: The post-compaction guard while it looks.
         ending: Why it is over; `None`: it goes on.
+        lifted: The guard had ended it, a person lets the loop through, and no call came since.
         tokens: Input and output tokens; `None`: unknown.
         requests: Model requests; `None`: unknown.
         observes: Whether the guard only observes.
@@ -97,6 +98,7 @@ class Card:
         self.counts = Counts()
         self.armed: Armed | None = None
         self.ending: Ending | None = None
+        self.lifted: Ending | None = None
         self.tokens: tuple[int, int] | None = None
         self.requests: int | None = None
         self.observes = False
@@ -231,19 +233,30 @@ class Card:
 
     def stopped(self, verdict: Verdict, now: float) -> None:
         """The guard ended the run."""
-        self.armed = None
+        self.armed = self.lifted = None
         if self.ending is None:
-            text = clean(verdict.message or "", TEXT)
-            self.ending = Ending(reason="aborted", at=now, code=verdict.error, text=text)
+            text, loop = clean(verdict.message or "", TEXT), loop_name(verdict.key or verdict.detector or "")
+            self.ending = Ending(reason="aborted", at=now, code=verdict.error, text=text, loop=loop)
+
+    def released(self, loop: str) -> None:
+        """A person lets a loop through; a run that the guard ended for it, and that can go on, goes on."""
+        if self.trigger is None and self.ending is not None and self.ending.loop == loop:
+            self.lifted, self.ending = self.ending, None
+
+    def held(self, loop: str) -> None:
+        """A loop is guarded again; where no call came since it was let through, nothing has changed."""
+        if self.lifted is not None and self.lifted.loop == loop:
+            self.ending, self.lifted = self.lifted, None
 
     def ended(self, reason: RunEnd, now: float, *, code: str | None = None, text: str = "") -> None:
         """The run is over; what the guard said of it before stands."""
-        self.armed = None
+        self.armed = self.lifted = None
         if self.ending is None or (self.ending.reason == "over" and reason != "over"):
             self.ending = Ending(reason=reason, at=now, code=code, text=clean(text, TEXT))
 
     def goes_on(self) -> None:
         """Something happened in a run that was taken for over."""
+        self.lifted = None
         if self.ending is not None and self.ending.reason in {"over", "aborted", "interrupted"}:
             self.ending = None
 

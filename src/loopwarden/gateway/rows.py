@@ -139,12 +139,14 @@ class Ending:
         at: Seconds since the epoch.
         code: The guard's code where it ended the run.
         text: More of it; empty where nothing is known.
+        loop: Name of the loop that the guard ended it for.
     """
 
     reason: RunEnd
     at: float
     code: str | None = None
     text: str = ""
+    loop: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

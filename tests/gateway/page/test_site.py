@@ -241,6 +241,53 @@ def test_pause_resume_release_and_hold_do_what_they_say(place: Place, visitor: V
     assert calls(guard, 6, start=50)[-1].action == "block"
 
 
+ABORTS = {"warningThreshold": 3, "criticalThreshold": 5, "onCritical": "abort"}
+
+
+def test_a_run_that_was_ended_is_shown_as_let_through_at_once() -> None:
+    place = Place(**ABORTS)
+    guard = place.guard()
+    calls(guard, 7)
+    with place.served():
+        visitor = Visitor(place).enter()
+        csrf, address = visitor.csrf(), f"/page/run/{RUN}"
+        card = place.board.card(RUN)
+        assert card is not None
+        (loop,) = card.loops
+        assert "ended by guard" in visitor.ask(address)[2]
+        visitor.ask(f"{address}/release", {"csrf": csrf, "loop": loop})
+        page = visitor.ask(address)[2]
+        assert "ended by guard" not in page
+        assert "Let through by a person." in page
+        assert "ended by guard" not in visitor.ask("/page/runs")[2]
+        visitor.ask(f"{address}/hold", {"csrf": csrf, "loop": loop})  # no call came since
+        page = visitor.ask(address)[2]
+        assert "ended by guard" in page
+        assert "Let through by a person." not in page
+        assert calls(guard, 1, start=20)[0].action == "abort"
+        visitor.ask(f"{address}/release", {"csrf": csrf, "loop": loop})
+        assert calls(guard, 1, start=30)[0].action == "allow"
+        page = visitor.ask(address)[2]
+        assert "ended by guard" not in page
+        assert "Let through by a person." not in page
+
+
+def test_a_run_that_was_ended_for_another_loop_stays_ended() -> None:
+    place = Place(**ABORTS)
+    guard = place.guard()
+    for number in range(4):
+        call(guard, number, "look", {})
+    calls(guard, 7, start=10)
+    with place.served():
+        visitor = Visitor(place).enter()
+        card = place.board.card(RUN)
+        assert card is not None
+        other, _ = card.loops
+        visitor.ask(f"/page/run/{RUN}/release", {"csrf": visitor.csrf(), "loop": other})
+        assert "ended by guard" in visitor.ask(f"/page/run/{RUN}")[2]
+    assert calls(guard, 1, start=30)[0].action == "abort"
+
+
 def test_only_runs_of_the_runner_can_be_cancelled(place: Place, visitor: Visitor) -> None:
     scene(place)
     calls(place.guard(), 1)

@@ -123,6 +123,11 @@ def _why(card: Card, state: State) -> str:
                 '<p class="callout warning" role="status"><strong>The guard is paused.</strong> Calls of '
                 "this run are neither counted nor refused until it is resumed.</p>"
             )
+        if card.lifted is not None:
+            return (
+                '<p class="callout plain" role="status"><strong>Let through by a person.</strong> The guard '
+                "had ended this run; its next call goes on.</p>"
+            )
         return ""
     ending = card.ending
     code = f" <code>{text(ending.code)}</code>" if ending.code else ""

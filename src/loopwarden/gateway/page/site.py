@@ -210,10 +210,10 @@ class Site:
                 board.did(name, "resumed")
             case "release" if found is not None:
                 decisions.release(name, loop)
-                board.did(name, "released", found.detector)
+                board.did(name, "released", found.detector, loop=loop)
             case "hold" if found is not None:
                 decisions.hold(name, loop)
-                board.did(name, "held", found.detector)
+                board.did(name, "held", found.detector, loop=loop)
             case "cancel" if self.cancel is not None and run_id is not None:
                 if not self.cancel(run_id):
                     return False
