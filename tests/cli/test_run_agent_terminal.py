@@ -131,6 +131,27 @@ def test_a_long_command_is_shown_to_its_end(tmp_path: Path) -> None:
         terminal.shows("; touch made [y/N]")
         terminal.types("y\n")
         assert terminal.ends() == 0
+
+
+def test_what_is_typed_before_a_question_is_no_answer(tmp_path: Path) -> None:
+    script = [
+        asks(Call("exec", {"command": "touch first; until test -e go; do sleep 0.01; done"})),
+        asks(Call("exec", {"command": "touch second"}), Call("exec", {"command": "touch third"})),
+        Reply("Good."),
+    ]
+    with ModelServer(script) as server, Terminal(tmp_path, server, exec={"policy": "ask"}) as terminal:
+        terminal.shows("[y/N]")
+        terminal.types("y\n")
+        wait_until((tmp_path / "first").exists)
+        terminal.types("y\ny\ny")
+        terminal.shows("y\r\ny\r\ny")
+        (tmp_path / "go").touch()
+        for number, answer in ((2, "n"), (3, "y")):
+            wait_until(lambda number=number: terminal.shown.count("[y/N]") == number)  # type: ignore[misc] - bound now
+            terminal.types(f"{answer}\n")
+        assert terminal.ends() == 0
+        assert [(tmp_path / name).exists() for name in ("second", "third")] == [False, True]
+        assert terminal.shown.count("[y/N]\r\n") == 3
         assert (tmp_path / "made").exists()
 
 
