@@ -147,6 +147,32 @@ def test_long_arguments_that_are_kept_are_shortened() -> None:
     assert 400 < len(call.args_as_dict()["query"]) < 4000
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_dense_text_is_measured_as_the_provider_counts_it(counted: bool) -> None:
+    messages: list[ModelMessage] = [prompt("task")]
+    for number in range(20):
+        messages += [calls(f"c{number}"), results(f"c{number}", text="x" * 2000)]
+    letters = 20 * 2000
+    dense, records = made_of(messages, window=letters, tokens=letters if counted else None)
+    usual, _ = made_of(messages, window=letters, tokens=tokens_of(messages))
+    assert dense is not None
+    kept = sum(len(str(part.content)) for part in _results(dense.messages))
+    assert letters // 8 < kept <= letters // 4, "a token each: a quarter of the window"
+    assert kept < dense.after < letters // 3
+    assert len(records[0]) <= letters * 0.6
+    assert usual is None, "of four letters a token all of it fits in a quarter"
+
+
+def test_a_dense_result_that_is_kept_fits_a_quarter_of_the_window() -> None:
+    messages = [prompt("task"), calls("c1", argument="y" * 20_000), results("c1", text="x" * 20_000)]
+    made, _ = made_of(messages, window=20_000, tokens=40_000)
+    assert made is not None
+    assert len(to_json(made.messages)) - len(to_json([prompt("task"), calls("c1"), results("c1")])) <= 5_000
+    loose, _ = made_of(messages, window=20_000, tokens=10_000)
+    assert loose is not None
+    assert len(to_json(loose.messages)) > 15_000
+
+
 def test_nothing_to_leave_out() -> None:
     for messages in ([prompt("task " * 5000)], [prompt("task"), calls("c1"), results("c1")]):
         made, records = made_of(messages, window=1000)
@@ -206,6 +232,10 @@ def test_some_of_the_calls_have_results() -> None:
     assert texts["c2"] == "nothing"
     assert "cancelled" in str(texts["c1"])
     assert prompts(made) == ["task", "and?"]
+
+
+def _results(messages: list[ModelMessage]) -> list[ToolReturnPart]:
+    return [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
 def _work(times: int) -> list[ModelMessage]:

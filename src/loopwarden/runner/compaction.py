@@ -56,7 +56,12 @@ _LONGEST_PART: Final = 4_000
 """Characters of one part in the record."""
 
 _HALVINGS: Final = 5
+
 _LETTERS: Final = 3
+"""Characters of a token where text is cut: fewer than are counted, since what is cut shall fit."""
+
+_DENSEST: Final = 12.0
+"""So many times the estimate a text takes at most. Beyond, it is not the text that takes the room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,20 +106,22 @@ async def compact(
         messages: It ends in the request that does not fit; calls and results are paired.
         summarise: Asks the model to sum up a record.
         window: Tokens that fit; `None`: not known.
-        tokens: Tokens of the request, where the provider counted them; `None`: an estimate is made.
+        tokens: Tokens of the request, where the provider counted them; `None`: an estimate is made. How many
+            it takes by its length alone, beside this, says how dense its text is.
 
     Raises:
         NothingFreed: It does not get shorter.
         Exception: What `summarise` raises, but for an overflow: then a shorter record is summed up.
     """
-    before = tokens or context_of(messages)
-    length = tokens_of(messages)
-    room = int((window or before) * _KEPT)
+    length = max(tokens_of(messages), 1)
+    before = tokens or max(context_of(messages), window or 0)  # it did not fit
+    fits = (window or before) / min(max(before / length, 1.0), _DENSEST)  # in tokens as `tokens_of` counts
+    room = int(fits * _KEPT)
     cut = _cut(messages, room)
-    head, tail = messages[:cut], [_shortened(message, room * _LETTERS) for message in messages[cut:]]
+    head, tail = messages[:cut], _fitted(messages[cut:], room)
     made: list[ModelMessage] = list(head)
     if any(isinstance(message, ModelResponse) for message in head):
-        summary = await _summary(head, summarise, int((window or before) * _RECORD) * _LETTERS)
+        summary = await _summary(head, summarise, int(fits * _RECORD) * _LETTERS)
         parts: list[Any] = [UserPromptPart(f"{HEADING}\n\n{summary}")]
         last = None if _prompt(tail) else _prompt(head)
         if last is not None:
@@ -122,7 +129,7 @@ async def compact(
         made = [ModelRequest(parts=parts)]
     made += tail
     length_now = tokens_of(made)
-    after = before * length_now // max(length, 1)
+    after = before * length_now // length
     if length_now > length * _FREED:
         raise NothingFreed(before, after)
     return Compacted(messages=made, before=before, after=after)
@@ -186,16 +193,27 @@ def _lines(messages: Sequence[ModelMessage]) -> list[str]:
     return found
 
 
-def _shortened(message: ModelMessage, letters: int) -> ModelMessage:
-    """A message that is kept, with nothing in it longer than its share of the room.
+def _fitted(messages: Sequence[ModelMessage], room: int) -> list[ModelMessage]:
+    """What is kept, with long texts in it shortened until it fits; the newest messages are served first.
 
     What the provider counted for a reply no longer says how long the history is.
     """
+    whole = tokens_of(messages) <= room
+    kept: list[ModelMessage] = []
+    for message in reversed(messages):
+        fitted = message if whole else _shortened(message, room * _LETTERS)
+        room = max(room - tokens_of([fitted]), 0)
+        kept.append(replace(fitted, usage=RequestUsage()) if isinstance(fitted, ModelResponse) else fitted)
+    return kept[::-1]
+
+
+def _shortened(message: ModelMessage, letters: int) -> ModelMessage:
+    """A message that is kept, with nothing in it longer than its share of the room."""
     share = max(letters // max(len(message.parts), 1), _SHORTEST)
     parts: list[Any] = []
     if isinstance(message, ModelResponse):
         parts += [_call(part, share) if isinstance(part, ToolCallPart) else part for part in message.parts]
-        return replace(message, parts=parts, usage=RequestUsage())
+        return replace(message, parts=parts)
     for part in message.parts:
         if isinstance(part, ToolReturnPart) and len(part.model_response_str()) > share:
             text = shorter(part.model_response_str(), share)
