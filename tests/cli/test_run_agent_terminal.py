@@ -131,6 +131,7 @@ def test_a_long_command_is_shown_to_its_end(tmp_path: Path) -> None:
         terminal.shows("; touch made [y/N]")
         terminal.types("y\n")
         assert terminal.ends() == 0
+        assert (tmp_path / "made").exists()
 
 
 def test_what_is_typed_before_a_question_is_no_answer(tmp_path: Path) -> None:
@@ -152,7 +153,6 @@ def test_what_is_typed_before_a_question_is_no_answer(tmp_path: Path) -> None:
         assert terminal.ends() == 0
         assert [(tmp_path / name).exists() for name in ("second", "third")] == [False, True]
         assert terminal.shown.count("[y/N]\r\n") == 3
-        assert (tmp_path / "made").exists()
 
 
 def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:

@@ -212,6 +212,25 @@ def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
     assert ended.stderr.count("kept for later") <= 2
 
 
+def test_pieces_of_text_are_no_work_for_the_journal(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("loopwarden.runner.journal.MOST_WAITING", 3)
+    told = Told("r1")
+    journal.add(told("began", trigger="user", task="t", parent=None))
+    with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for _ in range(100):
+            journal.add(told("text", text="word ", partial=True))
+        assert not caplog.records, "nothing was to be written"
+        journal.add(told("text", text="word " * 100, partial=False))
+        assert "kept for later" in caplog.text
+        for _ in range(100):  # take the place of nothing that waits
+            journal.add(told("text", text="word ", partial=True))
+        other.execute("ROLLBACK")
+    assert [happening.kind for happening in journal.happenings("r1")] == ["began", "text"]
+
+
 def test_what_waits_is_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loopwarden.runner.journal.MOST_WAITING", 3)
     told = list(Told("r1").whole(10))

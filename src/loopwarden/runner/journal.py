@@ -239,7 +239,12 @@ class Journal:
         return frozenset(found)
 
     def _write(self, writes: list[Write], *, in_place_of: tuple[str, str] | None = None) -> None:
-        """Write now, or keep it for later, in place of what still waits under the same name."""
+        """Write now, or keep it for later, in place of what still waits under the same name.
+
+        Nothing to write costs nothing: text comes in many pieces.
+        """
+        if not writes:
+            return
         with self._lock:
             if self._connection is None:
                 return
