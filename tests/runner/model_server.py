@@ -58,6 +58,7 @@ class Reply:
         error: Fails with this instead.
         drop: The connection ends `before` the reply or in the `middle` of it.
         wait: The reply begins when this is set.
+        raw: Type and text of an answer with 200 that is sent as it is, in place of all the rest.
     """
 
     text: str = ""
@@ -66,6 +67,7 @@ class Reply:
     error: errors.Failure | None = None
     drop: Literal["before", "middle"] | None = None
     wait: threading.Event | None = None
+    raw: tuple[str, str] | None = None
 
 
 def asks(*calls: Call, text: str = "", tokens: int | None = None) -> Reply:
@@ -273,6 +275,8 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             with suppress(OSError):  # a client that has gone
                 if reply.error is not None:
                     self._whole(reply.error.status, reply.error.body, reply.error.headers)
+                elif reply.raw is not None:
+                    self._sent(200, reply.raw[0], reply.raw[1].encode())
                 elif reply.drop == "before":
                     self.close_connection = True
                 elif request.body.get("stream"):
@@ -301,9 +305,17 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             headers: Mapping[str, str] | None = None,
             cut: str | None = None,
         ) -> None:
-            content = json.dumps(body).encode()
-            length = {"content-length": str(len(content))}
-            self._head(status, "application/json", {**length, **(headers or {})})
+            self._sent(status, "application/json", json.dumps(body).encode(), headers, cut)
+
+        def _sent(
+            self,
+            status: int,
+            kind: str,
+            content: bytes,
+            headers: Mapping[str, str] | None = None,
+            cut: str | None = None,
+        ) -> None:
+            self._head(status, kind, {"content-length": str(len(content)), **(headers or {})})
             self.wfile.write(content[: len(content) // 2] if cut else content)
 
         def _stream(self, pieces: Sequence[Mapping[str, Any]], cut: str | None) -> None:

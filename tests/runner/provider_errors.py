@@ -179,6 +179,15 @@ OVERFLOWS = {
         Overflow(),
     ),
     "Ollama, its own API": (400, "the input length exceeds the context length", Overflow()),
+    "LM Studio, of a model loaded with little room": (
+        400,
+        (
+            "Trying to keep the first 6120 tokens when context the overflows. However, the model is loaded "
+            "with context length of only 4096 tokens, which is not enough. Try to load the model with a "
+            "larger context length, or provide a shorter input"
+        ),
+        Overflow(tokens=6120, window=4096),
+    ),
     "LM Studio": (
         400,
         (
@@ -257,6 +266,7 @@ OVERFLOWS = {
 }
 
 OTHERS = {
+    "a model that is not loaded": (400, "No models loaded. Please load a model with a context length."),
     "OpenAI, tokens per minute": (
         429,
         openai(

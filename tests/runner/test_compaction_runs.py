@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pydantic_ai.capabilities", reason="needs the extra runner")
 
 from tests.runner.agents import GUARD, Seen, runner_for
+from tests.runner.model_errors import Failure
 from tests.runner.model_server import SUMMARY, Call, ModelServer, Reply, Request, asks, overflows
 
 if TYPE_CHECKING:
@@ -58,6 +59,60 @@ def test_an_overflow_is_compacted_and_the_run_goes_on() -> None:
     assert list(retry.results)[-1] == list(server.requests[6].results)[-1], "the newest call is kept"
     assert len(json.dumps(retry.messages)) < len(json.dumps(server.requests[6].messages)) / 2
     assert result.requests == 6 + 1 + 3
+
+
+LM_STUDIO = (
+    "Trying to keep the first 4200 tokens when context the overflows. However, the model is loaded with "
+    "context length of only 4000 tokens, which is not enough."
+)
+VLLM = "This model's maximum context length is 4000 tokens. However, you requested 4200 tokens."
+PIECE = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Well"}}]}
+
+
+def streamed(*objects: object, event: str = "") -> Reply:
+    """A stream of these objects, which begins well."""
+    sent = "".join(f"{event}data: {json.dumps(one)}\n\n" for one in objects)
+    return Reply(raw=("text/event-stream", f"data: {json.dumps(PIECE)}\n\n{sent}data: [DONE]\n\n"))
+
+
+STREAMS = {
+    "LM Studio, before": Reply(error=Failure(400, {"error": LM_STUDIO})),
+    "LM Studio": streamed({"error": {"message": LM_STUDIO}}, event="event: error\n"),
+    "LM Studio, a text": streamed({"error": LM_STUDIO}, event="event: error\n"),
+    "vLLM": streamed({"object": "error", "message": VLLM, "type": "BadRequestError", "code": 400}),
+    "an event of its own": streamed({"message": VLLM}, event="event: error\n"),
+    "alone": Reply(
+        raw=("text/event-stream", f"data: {json.dumps({'object': 'error', 'message': VLLM})}\n\n")
+    ),
+}
+
+
+@pytest.mark.parametrize("overflow", STREAMS.values(), ids=STREAMS.keys())
+def test_an_overflow_in_the_stream_is_one_too(overflow: Reply) -> None:
+    seen = Seen()
+    with ModelServer([*asking(6), overflow, Reply("Done with it.")]) as server:
+        result = asyncio.run(runner_for(server, seen, page, look).run("main", "Read the pages."))
+    assert (result.reason, result.answer) == ("done", "Done with it.")
+    (compaction,) = seen.of("compaction")
+    assert compaction["tokens_before"] >= 4000
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "words"),
+    [
+        (streamed({"object": "error", "message": "out of memory", "code": 500}), "done", "500"),
+        (streamed({"object": "error", "message": "no such tool", "code": 400}), "failed", "no such tool"),
+        (streamed({"object": "error"}), "done", "connection"),
+    ],
+    ids=["500", "400", "bare"],
+)
+def test_another_error_in_the_stream_is_what_it_is(fault: Reply, reason: str, words: str) -> None:
+    seen = Seen()
+    with ModelServer([fault, Reply("ok")]) as server:
+        result = asyncio.run(runner_for(server, seen, look).run("main", "Look."))
+    assert result.reason == reason
+    assert words in " ".join([result.message or "", *(data["text"] for data in seen.of("notice"))])
+    assert not seen.of("compaction")
 
 
 def test_the_same_calls_after_a_compaction_end_the_run() -> None:

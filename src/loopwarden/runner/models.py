@@ -102,15 +102,17 @@ class _Whole(WrapperModel):
 
 
 def _compatible(name: str, base_url: str, key: str | None) -> Model:
-    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
+
+    from loopwarden.runner.compatible import CompatibleModel
 
     provider = OpenAIProvider(base_url=base_url, api_key=key or os.environ.get("OPENAI_API_KEY") or _NO_KEY)
     if name.startswith(_RESPONSES):
         return OpenAIResponsesModel(name.removeprefix(_RESPONSES), provider=provider)
     for prefix in _CHAT:
         name = name.removeprefix(prefix)
-    return OpenAIChatModel(name, provider=provider)
+    return CompatibleModel(name, provider=provider)
 
 
 def _provider(name: str, key: str | None) -> Any:

@@ -52,7 +52,8 @@ _WORDS: Final = (
     r"exceeds the max_model_len",
     r"exceeded (?:max(?:imum)? )?context length",  # Ollama
     r"exceeds (?:the |model's )?(?:maximum )?context length",
-    r"greater than the context length",  # LM Studio
+    r"greater than the context length|when (?:the )?context (?:the )?overflows",  # LM Studio
+    r"loaded with (?:a )?context length of (?:only )?\d+ tokens, which is not enough",
     r"context (?:length|window) exceeded",
     r"contextwindowexceedederror",  # LiteLLM
     r"context window exceeds limit",  # MiniMax
@@ -86,6 +87,7 @@ _WINDOWS: Final = (
     re.compile(r"tokens allowed \((\d+)\)", re.IGNORECASE),
     re.compile(r"available context size \((\d+)", re.IGNORECASE),
     re.compile(r"context window of (\d+)", re.IGNORECASE),
+    re.compile(r"loaded with (?:a )?context length of (?:only )?(\d+)", re.IGNORECASE),
     re.compile(r"model(?:'s)? (?:context )?length (?:of |\()?(\d+)", re.IGNORECASE),
     re.compile(r"max_model_len (?:of )?(\d+)", re.IGNORECASE),
     re.compile(r"maximum prompt length is (\d+)", re.IGNORECASE),
@@ -102,6 +104,7 @@ _USED: Final = (
     re.compile(r"requested tokens \((\d+)\)", re.IGNORECASE),
     re.compile(r"prompt \(length (\d+)\)|input \((\d+) tokens\)|prompt length (\d+) exceeds", re.IGNORECASE),
     re.compile(r"prompt contains (\d+) tokens", re.IGNORECASE),
+    re.compile(r"keep the first (\d+) tokens when", re.IGNORECASE),
     re.compile(r"request contains (\d+) tokens", re.IGNORECASE),
     re.compile(r"prompt token count of (\d+)", re.IGNORECASE),
 )
