@@ -80,3 +80,81 @@ def test_durations(text: str, seconds: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="allowed"):
         seconds_of(text)
+
+
+WORKS = """{ id: "a", model: "m", baseUrl: "http://127.0.0.1:8080/v1", workspace: WORK,
+             heartbeat: { cron: "0 9 * * 1-5" },
+             tools: { channels: { hook: { type: "webhook", url: "http://localhost:9/x" },
+                                  log: { type: "file", path: "out/log" } } } }"""
+"""An agent of four lines that can work; the folder goes in for `WORK`."""
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new", "said"),
+    [
+        (3, "0 9 * * 1-5", "61 * * * *", "five fields .*Bad minute"),
+        (3, "0 9 * * 1-5", "0 9 31 2 *", "five fields .*Bad day-of-month"),
+        (3, "0 9 * * 1-5", "x x x x x", "five fields"),
+        (3, "0 9 * * 1-5", "0 9 * * 1-5 2030", "five fields"),
+        (3, "0 9 * * 1-5", "@daily", "five fields"),
+        (2, "http://127.0.0.1:8080/v1", "nohttp", "allowed: http://HOST"),
+        (2, "http://127.0.0.1:8080/v1", "localhost:8080/v1", "allowed: http://HOST"),
+        (2, "http://127.0.0.1:8080/v1", "http://", "allowed: http://HOST"),
+        (2, "http://127.0.0.1:8080/v1", "http://x:99999/v1", "allowed: http://HOST"),
+        (2, "http://127.0.0.1:8080/v1", "http://a b/v1", "allowed: http://HOST"),
+        (4, "http://localhost:9/x", "http://example.com/", "on this machine"),
+        (4, "http://localhost:9/x", "http://127.0.0.1.example.com/", "on this machine"),
+        (4, "http://localhost:9/x", "http://10.0.0.1/", "on this machine"),
+        (4, "http://localhost:9/x", "http://[::ffff:8.8.8.8]/", "on this machine"),
+        (4, "http://localhost:9/x", "https://localhost/", "on this machine"),
+        (4, "http://localhost:9/x", "http://u:p@localhost/", "on this machine"),
+        (5, "out/log", "../x", "inside the workspace"),
+        (5, "out/log", "/etc/passwd", "inside the workspace"),
+        (5, "out/log", "out/link/log", "inside the workspace"),
+        (5, "out/log", ".", "inside the workspace"),
+        (2, "WORK", "WORK/none", "a folder that is there"),
+        (2, "WORK", "WORK/file", "a folder that is there"),
+        (2, "WORK", "~nobody-of-that-name/x", "a folder that is there"),
+    ],
+)
+def test_what_can_not_work_is_refused_at_its_line(
+    tmp_path: Path, line: int, old: str, new: str, said: str
+) -> None:
+    pytest.importorskip("cronsim")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/link").symlink_to("/tmp")
+    (tmp_path / "file").touch()
+    path = tmp_path / "c.json5"
+    agent = WORKS.replace("WORK", '"WORK"').replace(old, new).replace("WORK", str(tmp_path))
+    path.write_text(f"{{agents: {{list: [\n{agent}]}}}}")
+    with pytest.raises(ConfigError, match=said) as raised:
+        runtime_of(load_config(path))
+    assert [one.line for one in raised.value.problems] == [line]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0 9 * * 1-5", "*/5 * * * *"),
+        ("0 9 * * 1-5", "0 0 L * mon#1"),
+        ("0 9 * * 1-5", "0 9 29 2 *"),
+        ("http://127.0.0.1:8080/v1", "https://api.example.com"),
+        ("http://localhost:9/x", "http://[::1]:9"),
+        ("http://localhost:9/x", "http://127.1.2.3/"),
+        ("out/log", "WORK/log"),
+        ("out/log", "new/folder/log"),
+    ],
+)
+def test_what_can_work_is_taken(tmp_path: Path, old: str, new: str) -> None:
+    path = tmp_path / "c.json5"
+    agent = WORKS.replace("WORK", '"WORK"').replace(old, new).replace("WORK", str(tmp_path))
+    path.write_text(f"{{agents: {{list: [\n{agent}]}}}}")
+    assert list(runtime_of(load_config(path)).agents) == ["a"]
+
+
+def test_a_wrong_default_is_told_where_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "c.json5"
+    path.write_text('{agents: {\ndefaults: {baseUrl: "nohttp"},\nlist: [{id: "a"}, {id: "b"}]}}')
+    with pytest.raises(ConfigError) as raised:
+        runtime_of(load_config(path))
+    assert [(one.line, one.path) for one in raised.value.problems] == [(2, "agents.defaults.baseUrl")]

@@ -13,7 +13,6 @@ pytest.importorskip("cronsim")
 
 from loopwarden import load_config
 from loopwarden.config.runtime import runtime_of
-from loopwarden.errors import ConfigError
 from loopwarden.runner.heartbeats import Heartbeats
 
 if TYPE_CHECKING:
@@ -190,19 +189,3 @@ def test_closing_ends_what_goes_on() -> None:
 
 def test_no_heartbeat_is_no_work() -> None:
     asyncio.run(Scene(0.0).beats.run())
-
-
-@pytest.mark.parametrize(
-    ("cron", "said"),
-    [
-        ("0 9 * *", "has not five fields"),
-        ("0 0 9 * * *", "has not five fields"),
-        ("61 9 * * *", "Bad minute"),
-        ("0 9 31 2 *", "Bad day-of-month"),
-        ("x x x x x", "Bad minute"),
-    ],
-)
-def test_a_wrong_expression_is_named(cron: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=r"agents\.a\.heartbeat\.cron") as caught:
-        Scene(0.0, a={"cron": cron})
-    assert said in str(caught.value)

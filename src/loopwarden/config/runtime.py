@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from loopwarden.config.agent_values import (
+    check_base_url,
+    check_cron,
+    check_file,
+    check_folder,
+    check_webhook,
+    inside,
+)
 from loopwarden.config.problems import MOST, problems_of
 from loopwarden.config.schema import Block, Name
-from loopwarden.config.wording import dotted, line_of
+from loopwarden.config.wording import dotted, line_of, shown
 from loopwarden.errors import ConfigError, ConfigProblem
 
 if TYPE_CHECKING:
@@ -61,6 +69,11 @@ def _check_duration(duration: str) -> str:
 
 Duration: TypeAlias = Annotated[str, AfterValidator(_check_duration)]
 Positive: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
+Cron: TypeAlias = Annotated[Name, AfterValidator(check_cron)]
+BaseUrl: TypeAlias = Annotated[Name, AfterValidator(check_base_url)]
+Webhook: TypeAlias = Annotated[Name, AfterValidator(check_webhook)]
+ChannelFile: TypeAlias = Annotated[Name, AfterValidator(check_file)]
+Folder: TypeAlias = Annotated[Name, AfterValidator(check_folder)]
 
 
 class ExecBlock(Block):
@@ -85,8 +98,10 @@ class ChannelBlock(Block):
     """Where the tool `message` sends to and reads from."""
 
     type: Literal["terminal", "file", "webhook"] = Field(description="What stands behind the channel.")
-    path: Name | None = Field(default=None, description="file: inside the workspace.")
-    url: Name | None = Field(default=None, description="webhook: on loopback.")
+    path: ChannelFile | None = Field(default=None, description="file: inside the workspace.")
+    url: Webhook | None = Field(
+        default=None, description="webhook: on loopback; `http://localhost...` or a loopback address."
+    )
 
 
 class ToolsBlock(Block):
@@ -105,7 +120,7 @@ class HeartbeatBlock(Block):
     """A run that begins by itself. A moment that was missed is not made up for."""
 
     every: Duration | None = Field(default=None, description="Interval, as `30m`.")
-    cron: Name | None = Field(default=None, description="Cron expression of five fields, in local time.")
+    cron: Cron | None = Field(default=None, description="Cron expression of five fields, in local time.")
     prompt: Annotated[str, Field(min_length=1, max_length=20_000)] = Field(
         default="Heartbeat: look whether there is something to do. If not, say so and stop.",
         description="What the agent is told.",
@@ -125,7 +140,7 @@ class AgentBlock(Block):
     model: Name | None = Field(
         default=None, description="A Pydantic AI model, as `openai:gpt-5`, or a name at `baseUrl`."
     )
-    base_url: Name | None = Field(default=None, description="An OpenAI-compatible server.")
+    base_url: BaseUrl | None = Field(default=None, description="An OpenAI-compatible server.")
     api_key_env: Name | None = Field(default=None, description="Variable that holds the key.")
     instructions: Annotated[str, Field(max_length=200_000)] = Field(
         default="You are a helpful agent. Use the tools to do what you are asked, then say what you did.",
@@ -136,8 +151,9 @@ class AgentBlock(Block):
         default=None, description="Tokens; compacts ahead of the overflow. Unset: only after it."
     )
     max_requests: Positive = Field(default=200, description="Model requests of one run.")
-    workspace: Name | None = Field(
-        default=None, description="Folder of the files and commands; unset: the working directory."
+    workspace: Folder | None = Field(
+        default=None,
+        description="Folder of the files and commands, has to be there; unset: the working directory.",
     )
     tools: ToolsBlock = Field(default_factory=ToolsBlock, description="Tools and their rules.")
     heartbeat: HeartbeatBlock | None = Field(default=None, description="Scheduled runs.")
@@ -256,5 +272,7 @@ def _odd(agent: ListedAgent) -> Iterator[tuple[Path, str]]:
         at = ("tools", "channels", name)
         if channel.type == "file" and channel.path is None:
             yield at, "a file channel needs `path`"
+        elif channel.type == "file" and (wrong := inside(agent.workspace, channel.path or "")) is not None:
+            yield (*at, "path"), f"{shown(channel.path)} is not allowed; {wrong}"
         if channel.type == "webhook" and channel.url is None:
             yield at, "a webhook channel needs `url`"

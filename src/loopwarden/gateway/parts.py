@@ -21,7 +21,6 @@ def all_parts(gateway: Gateway) -> list[Part]:
 
     Raises:
         StoreError: The journal can't be used.
-        ConfigError: A heartbeat is wrong.
     """
     page = ShownPage(gateway)
     parts = [page.part]

@@ -60,7 +60,6 @@ class RunDesk:
 
     Raises:
         StoreError: The journal can't be used.
-        ConfigError: A heartbeat is wrong.
         MissingExtraError: The extra `runner` is not installed.
     """
 

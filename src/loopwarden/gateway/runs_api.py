@@ -185,7 +185,6 @@ class RunningAgents:
 
     Raises:
         StoreError: The journal can't be used.
-        ConfigError: A heartbeat is wrong.
     """
 
     def __init__(self, gateway: Gateway, watch: Sequence[Watcher] = ()) -> None:

@@ -48,9 +48,6 @@ class Heartbeats:
         wait: Waits for so many seconds.
         zone: Time zone of cron expressions; `None`: that of the machine.
         said: Told, for people, why a run did not begin.
-
-    Raises:
-        ConfigError: A cron expression is wrong.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class Heartbeats:
         self._beats: list[_Beat] = []
         for agent in agents.values():
             if agent.heartbeat is not None:
-                schedule = Schedule(agent.id, agent.heartbeat, self._looked, zone)
+                schedule = Schedule(agent.heartbeat, self._looked, zone)
                 due = schedule.after(self._looked)
                 self._beats.append(_Beat(agent.id, agent.heartbeat.prompt, schedule, due))
 

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from loopwarden.config.runtime import seconds_of
-from loopwarden.errors import ConfigError, ConfigProblem, MissingExtraError
+from loopwarden.errors import MissingExtraError
 
 try:
-    from cronsim import CronSim, CronSimError
+    from cronsim import CronSim
 except ImportError as error:
     raise MissingExtraError("cronsim", "runner") from error
 
 if TYPE_CHECKING:
     from loopwarden.config.runtime import HeartbeatBlock
 
-_FIELDS: Final = 5
 _LOCALTIME: Final = Path("/etc/localtime")
 _ZONES: Final = "zoneinfo/"
 
@@ -31,29 +30,16 @@ class Schedule:
     a moment that comes twice begins once; a job of every hour, or more often, goes by what the clock shows.
 
     Args:
-        agent: Id of the agent, for messages.
-        block: What the configuration says.
+        block: What the configuration says, checked where it was read.
         began: Intervals are counted from here; seconds since the epoch.
         zone: Time zone of a cron expression.
-
-    Raises:
-        ConfigError: The expression is none, or never comes true.
     """
 
-    def __init__(self, agent: str, block: HeartbeatBlock, began: float, zone: tzinfo) -> None:
+    def __init__(self, block: HeartbeatBlock, began: float, zone: tzinfo) -> None:
         self._began = began
         self._zone = zone
         self._every = seconds_of(block.every) if block.every is not None else 0
         self._cron = block.cron or ""
-        if not self._every:
-            if len(self._cron.split()) != _FIELDS:
-                raise _wrong(agent, f"{self._cron!r} has not five fields, as `0 9 * * 1-5`")
-            try:
-                self.after(began)
-            except (CronSimError, ValueError, IndexError) as error:
-                raise _wrong(agent, f"{self._cron!r}: {error}") from None
-            except StopIteration:
-                raise _wrong(agent, f"{self._cron!r} never comes true") from None
 
     def after(self, now: float) -> float:
         """The first moment after `now`; both in seconds since the epoch."""
@@ -82,7 +68,3 @@ def _linked() -> str:
         return str(_LOCALTIME.resolve()).partition(_ZONES)[2]
     except (OSError, RuntimeError):
         return ""
-
-
-def _wrong(agent: str, message: str) -> ConfigError:
-    return ConfigError((ConfigProblem(path=f"agents.{agent}.heartbeat.cron", message=message),))

@@ -13,8 +13,9 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="needs the extra runner")
 
+from loopwarden.config.runtime import ChannelBlock
 from loopwarden.runner import channels, webhook
-from loopwarden.runner.channels import Channels
+from loopwarden.runner.channels import ChannelError, Channels
 from tests.runner.tools.benches import Scene
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ async def hook() -> AsyncIterator[Hook]:
 
 def agent(**blocks: dict[str, Any]) -> dict[str, Any]:
     return {"tools": {"channels": blocks}}
+
+
+def unchecked(workspace: Path, **block: Any) -> Channels:
+    """One channel that a configuration would be refused for."""
+    return Channels({"one": ChannelBlock.model_construct(**block)}, workspace)
 
 
 def test_the_terminal_shows_a_message(tmp_path: Path) -> None:
@@ -143,14 +149,15 @@ def test_a_file_channel_stays_in_the_workspace_and_ends_somewhere(
 
     async def main() -> None:
         blocks = agent(
-            up={"type": "file", "path": "../out"},
             link={"type": "file", "path": "link/out"},
             full={"type": "file", "path": "full"},
         )
         async with Scene(tmp_path / "work", blocks) as scene:
-            for channel in ("up", "link"):
-                assert (await scene.call("message", action="send", channel=channel, message="x")).failed
-                assert (await scene.call("message", action="read", channel=channel)).failed
+            assert (await scene.call("message", action="send", channel="link", message="x")).failed
+            assert (await scene.call("message", action="read", channel="link")).failed
+            up = unchecked(tmp_path / "work", type="file", path="../out")
+            with pytest.raises(ChannelError, match="not allowed"):
+                await up.send("one", "x", sender="a")
             monkeypatch.setattr(channels, "FILE_BYTES", 300)
             assert not (await scene.call("message", action="send", channel="full", message="x")).failed
             full = await scene.call("message", action="send", channel="full", message="x" * 300)
@@ -235,10 +242,9 @@ def test_an_answer_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_only_this_machine_is_reached(tmp_path: Path, url: str) -> None:
     async def main() -> None:
-        async with Scene(tmp_path, agent(hook={"type": "webhook", "url": url})) as scene:
-            sent = await scene.call("message", action="send", channel="hook", message="hi")
-            assert sent.failed
-            assert "password" not in sent.text.replace("name and password", "")
+        with pytest.raises(ChannelError) as caught:
+            await unchecked(tmp_path, type="webhook", url=url).send("one", "hi", sender="a")
+        assert "password" not in str(caught.value).replace("name and password", "")
 
     asyncio.run(main())
 
