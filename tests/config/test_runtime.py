@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -158,3 +158,26 @@ def test_a_wrong_default_is_told_where_it_stands(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         runtime_of(load_config(path))
     assert [(one.line, one.path) for one in raised.value.problems] == [(2, "agents.defaults.baseUrl")]
+
+
+@pytest.mark.parametrize(
+    ("block", "allowed"),
+    [
+        ({"gateway": {"port": 65_536}}, "a whole number from 0 to 65535"),
+        ({"gateway": {"port": -1}}, "a whole number from 0 to 65535"),
+        ({"gateway": {"port": "8377"}}, "a whole number from 0 to 65535"),
+        ({"gateway": {"limits": {"runs": 0}}}, "a whole number from 1 to 1000000000"),
+        ({"agents": {"list": [{"id": "a", "contextWindow": 1}]}}, "a whole number from 256 to 100000000"),
+        ({"agents": {"list": [{"id": "a", "contextWindow": 1.5}]}}, "a whole number from 256 to 100000000"),
+        ({"agents": {"defaults": {"subagents": {"maxDepth": 9}}}}, "a whole number from 0 to 8"),
+        ({"agents": {"list": [{"id": "a", "tools": {"exec": {"timeoutSeconds": 0}}}]}}, "from 1 to 10000000"),
+    ],
+)
+def test_the_bounds_that_are_told_are_those_that_hold(block: dict[str, Any], allowed: str) -> None:
+    with pytest.raises(ConfigError, match=f"allowed: .*{allowed}"):
+        runtime_of(load_config(block))
+
+
+def test_the_bounds_themselves_are_taken() -> None:
+    agent = {"id": "a", "contextWindow": 256, "subagents": {"maxDepth": 0, "maxChildren": 100}}
+    runtime_of(load_config({"gateway": {"port": 65_535}, "agents": {"list": [agent]}}))

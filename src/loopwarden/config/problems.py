@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import ValidationError
+    from pydantic.fields import FieldInfo
     from pydantic_core import ErrorDetails
 
     from loopwarden.config.document import Path
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
 MOST: Final = 200
 """Most faults that one error tells; a file with more is no configuration."""
 
-_ALLOWED = {
+_NUMBERS: Final = frozenset({"int_type", "greater_than_equal", "less_than_equal"})
+_ALLOWED: Final = {
     "bool_type": "true or false",
-    "int_type": "a whole number, 1 or more",
-    "greater_than_equal": "a whole number, 1 or more",
-    "less_than_equal": f"a whole number up to {LARGEST}",
     "float_type": "a number above 0",
     "greater_than": "a number above 0",
     "finite_number": "a number above 0",
@@ -55,12 +54,14 @@ def _problem(detail: ErrorDetails, at: Path, lines: Mapping[Path, int], model: t
     elif kind == "missing":
         message = "missing; it has to be there"
     else:
-        message = f"{shown(detail['input'])} is not allowed; {_allowed(detail)}"
+        message = f"{shown(detail['input'])} is not allowed; {_allowed(detail, loc, model)}"
     return ConfigProblem(path=dotted(path), message=message, line=line_of(path, lines), suggestion=suggestion)
 
 
-def _allowed(detail: ErrorDetails) -> str:
+def _allowed(detail: ErrorDetails, loc: Path, model: type[Block]) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
+    if kind in _NUMBERS:
+        return f"allowed: {_numbers(_field_at(loc, model), beyond=kind == 'less_than_equal')}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
@@ -76,6 +77,11 @@ def _allowed(detail: ErrorDetails) -> str:
 
 def known_keys(loc: Path, model: type[Block] = LoopDetection) -> list[str]:
     """The keys that the models know in the block at `loc`, counted from a block of `model`."""
+    return [str(one.alias) for one in _block_at(loc, model).model_fields.values()]
+
+
+def _block_at(loc: Path, model: type[Block]) -> type[Block]:
+    """The model of the block at `loc`."""
     inside_mapping = False
     for part in loc:
         if inside_mapping:  # a tool name under toolProfiles: the model stays the one of its values
@@ -85,4 +91,25 @@ def known_keys(loc: Path, model: type[Block] = LoopDetection) -> list[str]:
         inside_mapping = get_origin(annotation) is dict
         kinds = get_args(annotation) or (annotation,)  # `X | None` is an X
         model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Block))
-    return [str(one.alias) for one in model.model_fields.values()]
+    return model
+
+
+def _field_at(loc: Path, model: type[Block]) -> FieldInfo:
+    """The field at `loc`, which is one of a block."""
+    fields = _block_at(loc[:-1], model).model_fields
+    return next(one for one in fields.values() if one.alias == loc[-1])
+
+
+def _numbers(field: FieldInfo, *, beyond: bool) -> str:
+    """The numbers that a field takes; `beyond`: the one that was given is too large."""
+    marks, word = list(field.metadata), "a whole number" if field.annotation is int else "a number"
+    for kind in get_args(field.annotation):  # `Annotated[int, Field(...)] | None` has them inside
+        word = "a whole number" if int in get_args(kind) else word
+        marks += [mark for given in get_args(kind)[1:] for mark in given.metadata]
+    bounds: dict[str, int] = {}
+    for mark in marks:
+        bounds |= {name: getattr(mark, name) for name in ("ge", "le") if hasattr(mark, name)}
+    low, high = bounds.get("ge", 1), bounds.get("le", LARGEST)
+    if high != LARGEST:
+        return f"{word} from {low} to {high}"
+    return f"{word} up to {high}" if beyond else f"{word}, {low} or more"
