@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +26,6 @@ from tests.scan.recordings import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.runner.model_server import Request
 
@@ -259,6 +259,23 @@ def test_the_reader_may_go_away(tmp_path: Path) -> None:
     )
     assert ended.returncode == 141
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_an_output_that_can_not_be_written_ends_the_run(
+    tmp_path: Path, state: Path, options: list[str]
+) -> None:
+    path = write(tmp_path / "a.jsonl", "abcdefgh" * 20)
+    command = [sys.executable, "-m", "loopwarden", "run", "t", "--session", "s1", "--model", f"replay:{path}"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*command, *options], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert ended.returncode == 2
+    assert ended.stderr == "loopwarden: standard output: No space left on device\n"
+    with Journal(session_file(state / "sessions", "s1")) as journal:
+        assert [one.state for one in journal.runs()] == ["cancelled"]
 
 
 @contextmanager

@@ -63,7 +63,10 @@ def _faults() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            try:
+                sys.stdout.flush()
+            except OSError as error:  # the disk is full: say what could not be written
+                raise OSError(error.errno, error.strerror, "standard output") from error
     except typer.BadParameter as error:
         error.message = error.message.removeprefix("Value error, ")  # what pydantic puts before typer's words
         raise

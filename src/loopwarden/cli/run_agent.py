@@ -80,8 +80,8 @@ def run_agent(
 
     Ctrl-C ends the run and what it started; a second one at once.
 
-    Exit code: 0 the agent is done, 1 the guard ended the run, 2 wrong use or a wrong configuration, 3 the
-    model or the runner failed, 130 the run was ended with Ctrl-C.
+    Exit code: 0 the agent is done, 1 the guard ended the run, 2 wrong use, a wrong configuration or an output
+    that can't be written, 3 the model or the runner failed, 130 the run was ended with Ctrl-C.
     """
     chosen, loaded = _chosen(config, agent, model, base_url)
     _log_to_stderr()
@@ -169,8 +169,8 @@ async def _run(
                 watch.say("goes on", f"with what the guard knew of {before}, which was interrupted")
             with ended_by_signals(end):
                 result = await runner.run(agent.id, task, session_id=session, run_id=run_id)
-            if watch.closed:
-                raise BrokenPipeError
+            if watch.closed is not None:
+                raise OSError(watch.closed.errno, watch.closed.strerror, "standard output")
             return result
         finally:
             await runner.close()
@@ -195,19 +195,19 @@ class _Lines:
 
     def __init__(self, gone: Callable[[], None]) -> None:
         self._gone = gone
-        self.closed = False
+        self.closed: OSError | None = None
 
     def __call__(self, happening: Happening) -> None:
         from loopwarden.runner.plain_json import to_json
 
-        if self.closed:
+        if self.closed is not None:
             return
         fields = ("kind", "agent", "session", "run", "time", "number", "data")
         try:
             sys.stdout.write(to_json({name: getattr(happening, name) for name in fields}) + "\n")
             sys.stdout.flush()
-        except BrokenPipeError:
-            self.closed = True
+        except OSError as error:
+            self.closed = error
             self._gone()
 
     def say(self, word: str, text: str) -> None:

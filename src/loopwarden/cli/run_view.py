@@ -35,16 +35,16 @@ class View:
 
     Args:
         console: Where to.
-        gone: Called when nobody reads any more.
+        gone: Called when nothing can be written any more.
 
     Attributes:
-        closed: Whether nobody reads any more.
+        closed: Why nothing can be written any more: nobody reads, or the disk is full; `None`: it can.
     """
 
     def __init__(self, console: Console, gone: Callable[[], None]) -> None:
         self._console = console
         self._gone = gone
-        self.closed = False
+        self.closed: OSError | None = None
         self._tools: dict[str, str] = {}
         self._refused: set[str] = set()
         self._explained: set[tuple[str, str]] = set()
@@ -54,7 +54,7 @@ class View:
 
     def __call__(self, happening: Happening) -> None:
         """Something happened."""
-        if self.closed:
+        if self.closed is not None:
             return
         if self._run is None:
             self._run = happening.run
@@ -64,8 +64,8 @@ class View:
             else:
                 self._show_below(happening)
             self._console.file.flush()
-        except BrokenPipeError:
-            self.closed = True
+        except OSError as error:
+            self.closed = error
             self._gone()
 
     def say(self, word: str, text: str, style: str = "") -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from rich.console import Console
 
 
@@ -10,4 +13,4 @@ class Screen(Console):
 
     def on_broken_pipe(self) -> None:
         """Raise: rich itself would end the program with 1, which means here that a loop was found."""
-        raise BrokenPipeError
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

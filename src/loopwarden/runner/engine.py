@@ -180,11 +180,11 @@ class Runner:
             Whether it went on.
         """
         live = self._live.get(run_id)
-        if live is None or live.over or live.task is None:
+        if live is None or live.over:
             return False
         if not live.cancelled:
             live.cancelled = True
-            if live.begun:
+            if live.begun and live.task is not None:
                 live.task.cancel()
         for below in [other.run for other in self._live.values() if other.parent == run_id]:
             self.cancel(below)
