@@ -278,6 +278,26 @@ def test_an_output_that_can_not_be_written_ends_the_run(
         assert [one.state for one in journal.runs()] == ["cancelled"]
 
 
+@pytest.mark.parametrize("blocks", [0, 8])
+def test_a_disk_that_is_full_at_the_start_ends_no_run(tmp_path: Path, state: Path, blocks: int) -> None:
+    path = write(tmp_path / "a.jsonl", "abc")
+    command = f"ulimit -f {blocks}; exec {sys.executable} -m loopwarden run t --model replay:{path}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0
+    assert heads(ended.stdout)[-1] == "done"
+    first = ended.stderr.splitlines()[0]
+    assert first.startswith(f"loopwarden: {state}")
+    assert first.endswith("the run goes on, and this session is not kept")
+
+
+def test_a_journal_that_can_not_be_used_otherwise_is_a_fault(tmp_path: Path) -> None:
+    journal = tmp_path / "a.db"
+    journal.write_text("no database" * 100)
+    code, _, err = replayed(write(tmp_path / "a.jsonl", "abc"), "--journal", journal)
+    assert code == 2
+    assert str(journal) in err
+
+
 @contextmanager
 def hanging(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run whose model thinks until the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import ExitStack
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from loopwarden.config import Config
     from loopwarden.config.runtime import ListedAgent
     from loopwarden.runner.happenings import Happening
+    from loopwarden.runner.journal import Journal
     from loopwarden.runner.seams import RunResult
 
 EXITS: Final = {"done": 0, "aborted": 1, "failed": 3, "cancelled": 130}
@@ -137,7 +139,6 @@ async def _run(
     from loopwarden.config.runtime import runtime_of
     from loopwarden.guard import LoopGuard
     from loopwarden.runner.engine import Runner
-    from loopwarden.runner.journal import Journal
     from loopwarden.runner.places import forget_old, session_file, sessions_folder
     from loopwarden.runner.process_tree import end_marked, owner_of
     from loopwarden.runner.resume import take_over
@@ -159,12 +160,16 @@ async def _run(
         runner.cancel(run_id)
 
     watch = _watcher(as_json, end)
-    with Journal(journal_file or session_file(sessions_folder(), session)) as journal:
-        owner = owner_of(journal.path)
-        end_marked(owner)  # what a process that was killed in this session has left running
+    with ExitStack() as opened:
+        owner = None
+        journal = _journal(journal_file or session_file(sessions_folder(), session))
+        if journal is not None:
+            opened.enter_context(journal)
+            owner = owner_of(journal.path)
+            end_marked(owner)  # what a process that was killed in this session has left running
         runner = Runner(runtime, guard_of, journal=journal, watch=[watch], ask=asking(), owner=owner)
         try:
-            before = take_over(journal, guard_of(agent.id), session, run_id)
+            before = None if journal is None else take_over(journal, guard_of(agent.id), session, run_id)
             if before is not None:
                 watch.say("goes on", f"with what the guard knew of {before}, which was interrupted")
             with ended_by_signals(end):
@@ -178,6 +183,17 @@ async def _run(
                 guard.close()
             if journal_file is None:
                 forget_old(sessions_folder())
+
+
+def _journal(path: Path) -> Journal | None:
+    """The journal; `None` where the disk is full, since that ends no run."""
+    from loopwarden.runner.journal import DiskFullError, Journal
+
+    try:
+        return Journal(path)
+    except DiskFullError as error:
+        typer.echo(f"loopwarden: {error}; the run goes on, and this session is not kept", err=True)
+        return None
 
 
 def _watcher(as_json: bool, gone: Callable[[], None]) -> View | _Lines:

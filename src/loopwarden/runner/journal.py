@@ -7,6 +7,7 @@ bounds, and never breaks a run.
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import threading
 import time
@@ -60,6 +61,14 @@ _PASSING: Final = frozenset(
 """What may be over a moment later."""
 
 
+_FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE})
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class DiskFullError(StoreError):
+    """There is no room for a journal."""
+
+
 class Journal:
     """Writes down what happens, and answers what is known. Safe to share between threads.
 
@@ -74,6 +83,7 @@ class Journal:
         newly_interrupted: Ids of the runs that were still open in the file: their process died.
 
     Raises:
+        DiskFullError: There is no room for the file.
         StoreError: The file can't be used, or another process owns it; the text names both.
     """
 
@@ -95,7 +105,7 @@ class Journal:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._owned = own(self.path)
         except OSError as error:
-            raise StoreError(f"{self.path}: {error.strerror or error}") from error
+            raise _unusable(error, f"{self.path}: {error.strerror or error}") from error
         try:
             self._connection: sqlite3.Connection | None = connect(self.path)
             try:
@@ -106,7 +116,9 @@ class Journal:
         except BaseException as error:
             give_back(self._owned)
             if isinstance(error, sqlite3.Error):
-                raise StoreError(f"{self.path}: {error}") from error
+                raise _unusable(error, f"{self.path}: {error}") from error
+            if isinstance(error, StoreError) and error.__cause__ is not None:
+                raise _unusable(error.__cause__, str(error)) from error
             raise
 
     def close(self) -> None:
@@ -344,3 +356,10 @@ def _storable(values: Iterable[object]) -> tuple[Any, ...]:
 def _size(writes: Iterable[Write]) -> int:
     """About how many bytes the values take."""
     return sum(len(value) for _, values in writes for value in values if isinstance(value, str | bytes))
+
+
+def _unusable(error: BaseException, message: str) -> StoreError:
+    """A `DiskFullError` where `error` says that there is no room."""
+    code = error.sqlite_errorcode if isinstance(error, sqlite3.Error) else None
+    full = code in _FULL or (isinstance(error, OSError) and error.errno in _NO_ROOM)
+    return (DiskFullError if full else StoreError)(message)
