@@ -15,9 +15,12 @@ LONGEST: Final = 100_000
 
 _DEEPEST: Final = 8
 _MOST: Final = 2000
+_NO_GLOBS: Final = frozenset({"{", "[", "[["})
 
 _REDIRECTION = re.compile(r"<<<|<<-|<<|<&|<>|>>|>&|>\||>|<")
 _HARMLESS = re.compile(r"(?:>|>>|<)[ \t]*/dev/null(?![^ \t\n;&|()<>])|[<>]&[0-9-](?![^ \t\n;&|()<>])")
+_ESCAPED = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_WORD = re.compile(r"[ \t]*[\\'\"]?([\w.-]+)")
 _VARIABLE = re.compile(r"\{[A-Za-z0-9_]+\}|[A-Za-z0-9_?#$!@*-]")
 
 
@@ -28,11 +31,14 @@ class Part:
     Attributes:
         text: As it is written, with runs of blanks outside of quotes as one.
         words: Without quotes and redirections.
+        open: For each word whether the shell makes something else of it (a variable, a substitution, a glob,
+            braces). Never in the text of a here-document.
         redirected: Whether it reads or writes a file by a redirection (`/dev/null` is none).
     """
 
     text: str = ""
     words: list[str] = field(default_factory=list)
+    open: list[bool] = field(default_factory=list)
     redirected: bool = False
 
 
@@ -67,7 +73,8 @@ class _LineReader:
         self.opaque = False
         self.cut = False
 
-    def read(self, text: str, depth: int) -> None:
+    def read(self, text: str, depth: int, *, past: bool = False) -> None:
+        """Read a line; `past`: it stands behind a substitution, and was read before as what it is."""
         if depth > _DEEPEST or len(self.parts) > _MOST:
             self.cut = True
             return
@@ -75,16 +82,23 @@ class _LineReader:
         word: list[str] = []
         shown: list[str] = []
         started = False  # whether a word has begun, be it an empty one in quotes
+        changes = False  # whether the shell makes something else of the word
         target = False  # whether the next word is the file of a redirection
+        inside = 0  # parentheses that are open
+        here: list[str] = []  # how the here-documents end that begin with the next line
+        text_end = 0  # where the last of them does
         place = 0
 
         def end_word() -> None:
-            nonlocal started, target
+            nonlocal started, changes, target
             if started and not target:
                 part.words.append("".join(word))
+                part.open.append(
+                    changes and not past and place >= text_end and "".join(word) not in _NO_GLOBS
+                )
             target = target and not started
             word.clear()
-            started = False
+            started = changes = False
 
         def end_part() -> None:
             nonlocal part, target
@@ -106,6 +120,11 @@ class _LineReader:
                 place += 1
             elif char in ";&|\n()":
                 end_part()
+                inside += (char == "(") - (char == ")")
+                past = past or (depth > 0 and inside < 0)
+                if char == "\n" and here:
+                    text_end = _end_of(here, text, place)
+                    here.clear()
                 place += 1
             elif char == "#" and not started:
                 self.opaque = True
@@ -126,8 +145,20 @@ class _LineReader:
                 else:
                     part.redirected = target = True
                     self.opaque = self.opaque or found[0] in {"<<", "<<-"}
+                    if (word_of := _WORD.match(text, found.end())) and found[0] in {"<<", "<<-"}:
+                        here.append(word_of[1])
                     shown.append(found[0])
                     place = found.end()
+            elif found := _ESCAPED.match(text, place):
+                self.opaque = True
+                word.append(found[1])
+                shown.append(found[0])
+                changes = changes or "\\" in found[1]
+                started, place = True, found.end()
+            elif text.startswith('$"', place):  # quotes that are translated
+                self.opaque = True
+                shown.append(char)
+                place += 1
             elif char == "'":
                 end = text.find("'", place + 1)
                 if end < 0:
@@ -140,6 +171,7 @@ class _LineReader:
                 word.append(inner)
                 shown.append(text[place:end])
                 started, place = True, end
+                changes = changes or "$" in inner or "`" in inner
             elif char == "\\":
                 word.append(text[place + 1 : place + 2])
                 shown.append(text[place : place + 2])
@@ -148,6 +180,7 @@ class _LineReader:
                 if char == "`":
                     self.opaque = True
                     end_part()
+                    past = past or depth > 0
                     place += 1
                     continue
                 if char == "$" and not _VARIABLE.match(text, place + 1):
@@ -155,6 +188,7 @@ class _LineReader:
                 word.append(char)
                 shown.append(char)
                 started, place = True, place + 1
+                changes = changes or char in "$*?[{"
         end_part()
 
     def _quoted(self, text: str, place: int, depth: int) -> tuple[str, int]:
@@ -178,6 +212,19 @@ class _LineReader:
         if place >= len(text):
             self.opaque = True
         if substitutes:  # quotes inside of it may end elsewhere: read on to the end, to miss nothing
-            for begin in re.split(r"\$\(|`", text[start:])[1:][:_MOST]:
-                self.read(begin, depth + 1)
+            pieces = re.split(r"(\$\(|`)", text[start:])[1 : 2 * _MOST]
+            ticks = 0
+            for mark, begin in zip(pieces[::2], pieces[1::2], strict=False):
+                ticks += mark == "`"
+                self.read(begin, depth + 1, past=mark == "`" and ticks % 2 == 0)
         return "".join(inner), place + 1
+
+
+def _end_of(here: list[str], text: str, place: int) -> int:
+    """Where the here-documents end whose text begins at `place`."""
+    for word in here:
+        found = re.compile(rf"^\t*{re.escape(word)}$", re.MULTILINE).search(text, place)
+        if found is None:
+            return len(text) + 1
+        place = found.end()
+    return place

@@ -14,6 +14,8 @@ How a line is decided:
    compared as it is written and without its quotes, leading assignments, the folder of its program, and
    programs that only run another one (`sudo`, `env`, `find`, ...); what `sh -c` and `eval` are given is
    taken apart in turn.
+   A command of which can't be told what it runs is refused where there is any `deny` pattern: its program
+   is a variable, a substitution, a glob or in braces, or it is a shell that runs what it reads.
 3. `ask` next, in the same way.
 4. `allow` last: every command has to match a pattern as it is written. Nothing is allowed by a pattern in
    a line that could not be read to the end (substitutions, comments, here-documents, unbalanced quotes);
@@ -54,17 +56,23 @@ _STEPS: Final = 10_000
 _SHOWN: Final = 200
 """Characters of a command that a reason quotes."""
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\+?=")
 _KEYWORDS: Final = frozenset((
     "!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "coproc",
 ))  # fmt: skip
 _RUNNERS: Final = frozenset((
-    "builtin", "busybox", "chroot", "command", "doas", "env", "exec", "find", "flock", "ionice", "nice",
-    "nohup", "parallel", "setsid", "stdbuf", "strace", "sudo", "time", "timeout", "toybox", "watch", "xargs",
+    "builtin", "busybox", "bwrap", "chroot", "chrt", "command", "doas", "env", "exec", "fakeroot", "find",
+    "firejail", "flock", "ionice", "linux32", "linux64", "ltrace", "nice", "nohup", "nsenter", "numactl",
+    "parallel", "pkexec", "prlimit", "runuser", "setarch", "setpriv", "setsid", "stdbuf", "strace", "sudo",
+    "systemd-run", "taskset", "time", "timeout", "toybox", "unshare", "watch", "xargs",
 ))  # fmt: skip
 _SHELLS: Final = frozenset((
-    "ash", "bash", "dash", "eval", "ksh", "sh", "su", "zsh",
+    "ash", "bash", "dash", "eval", "ksh", "script", "sh", "su", "trap", "zsh",
 ))  # fmt: skip
+_READERS: Final = _SHELLS - {"eval", "script", "su", "trap"}
+"""Shells that run what they read where they are given nothing else."""
+_READS = re.compile(r"-[A-Za-z]*s[A-Za-z]*|-|/dev/(?:stdin|fd/.*)|/proc/self/fd/.*")
+_SAYS: Final = frozenset({"--help", "--version"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +98,23 @@ def rule(block: ExecBlock, command: str) -> Ruling:
     """Decide about a command line."""
     line = read_line(command)
     if block.deny or block.ask:
-        forms = _bounded(chain([command.strip()], _forms(line, 0)))
+        unclear: list[str] = []
+        forms = _bounded(chain([command.strip()], _forms(line, 0, unclear)))
         if forms is None:
             return Ruling("deny", "the command is too long or too deep to be checked")
         denied, asked = _first(block.deny, forms), _first(block.ask, forms)
         if denied is not None:
             return Ruling("deny", f"deny pattern {denied[0]!r} matches {_short(denied[1])!r}", denied[0])
+        if unclear and block.deny:
+            return Ruling(
+                "deny", f"what {_short(unclear[0])!r} runs can't be told, and some things are denied"
+            )
         if asked is not None:
             return Ruling("ask", f"ask pattern {asked[0]!r} matches {_short(asked[1])!r}", asked[0])
+        if unclear and block.ask:
+            return Ruling(
+                "ask", f"what {_short(unclear[0])!r} runs can't be told, and some things are asked for"
+            )
     if block.allow and line.parts and not line.opaque:
         allowing = [_allowing(block.allow, part) for part in line.parts]
         if None not in allowing:
@@ -141,19 +158,45 @@ def _allowing(patterns: Iterable[str], part: Part) -> str | None:
     return None
 
 
-def _forms(line: Line, depth: int) -> Iterator[str]:
-    """The texts by which the commands of a line are known to `deny` and `ask`."""
+def _forms(line: Line, depth: int, unclear: list[str]) -> Iterator[str]:
+    """The texts by which the commands of a line are known to `deny` and `ask`.
+
+    Commands of which can't be told what they run are added to `unclear`.
+    """
     if line.cut:
         raise _TooDeepError
     for part in line.parts:
         yield part.text
-        words = part.words
-        while words and (words[0] in _KEYWORDS or words[0] == "function" or _ASSIGNMENT.match(words[0])):
-            words = words[2 if words[0] == "function" else 1 :]
-        yield from _plain(words, depth)
+        words, begin = part.words, 0
+        while begin < len(words) and (
+            words[begin] in _KEYWORDS or words[begin] == "function" or _ASSIGNMENT.match(words[begin])
+        ):
+            begin += 2 if words[begin] == "function" else 1
+        if _unclear(words[begin:], part.open[begin:]):
+            unclear.append(part.text)
+        yield from _plain(words[begin:], depth, unclear)
 
 
-def _plain(words: list[str], depth: int) -> Iterator[str]:
+def _unclear(words: list[str], changed: list[bool]) -> bool:
+    """Whether the program is one that the shell makes up, or a shell that runs what it reads."""
+    for place, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        if place and _ASSIGNMENT.match(word):
+            continue
+        if changed[place]:
+            return True
+        if name in _READERS:
+            given = words[place + 1 :]
+            operands = [one for one in given if not one.startswith(("-", "+"))]
+            return not _SAYS & set(given) and (not operands or any(map(_READS.fullmatch, given)))
+        runs = name in _RUNNERS and name != "find"  # whose first words are folders
+        passed = place and (word.startswith("-") or word[:1].isdigit())
+        if not (runs or passed):
+            return False
+    return False
+
+
+def _plain(words: list[str], depth: int, unclear: list[str]) -> Iterator[str]:
     """A command without quotes and folder, and what it runs if running is all that it does."""
     if not words:
         return
@@ -167,18 +210,18 @@ def _plain(words: list[str], depth: int) -> Iterator[str]:
             yield " ".join(rest)
             yield " ".join([inner, *rest[1:]])
             if inner in _SHELLS:
-                yield from _given(rest[1:], depth)
+                yield from _given(rest[1:], depth, unclear)
     elif program in _SHELLS:
-        yield from _given(words[1:], depth)
+        yield from _given(words[1:], depth, unclear)
 
 
-def _given(words: list[str], depth: int) -> Iterator[str]:
+def _given(words: list[str], depth: int, unclear: list[str]) -> Iterator[str]:
     """The commands that a shell is given: one of the words, or all of them (`eval`)."""
     if depth >= _DEEPEST:
         raise _TooDeepError
     for word in words:
-        yield from _forms(read_line(word), depth + 1)
-    yield from _forms(read_line(" ".join(words)), depth + 1)
+        yield from _forms(read_line(word), depth + 1, unclear)
+    yield from _forms(read_line(" ".join(words)), depth + 1, unclear)
 
 
 def _short(text: str) -> str:

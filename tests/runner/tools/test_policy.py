@@ -119,6 +119,50 @@ def test_not_denied(command: str) -> None:
     assert decided(command, deny=["rm", "rm *"]) == "allow"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$'rm' x", '$"rm" x', "A[0]=1 rm x", "unshare rm x", "taskset 1 rm x", "trap 'rm x' EXIT",
+        "script -c 'rm x' /dev/null", "echo $'\\'' ; rm x #'",
+    ],
+)  # fmt: skip
+def test_plain_quoting_and_more_programs_hide_nothing(command: str) -> None:
+    assert decided(command, deny=["rm", "rm *"]) == "deny"
+    assert decided(command, ask=["rm", "rm *"]) == "ask"
+    assert decided(command, deny=["mv *"]) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "{rm,x}", "/bin/r? x", "/bin/r[m] x", "r* x", "$X x", '"$X" x', "$'r\\x6d' x", "sudo r? x",
+        "env A=1 $X",
+        "timeout 5 /bin/r? x", "ls; r? x", 'echo "$(r? x)"', "bash <<< 'rm x'", "echo rm x | sh", "sh < x",
+        "ls | sudo bash -x", "cat x | bash -s a", "bash /dev/stdin < x", "bash <<END\nrm\nEND",
+        "cat <<END\n*\nEND\nr? x", "cat <<'A' <<-B\na\nA\n\tB\nr? x", "cat <<< x\nr? x",
+    ],
+)  # fmt: skip
+def test_what_can_not_be_told_is_the_strictest_of_what_the_patterns_say(command: str) -> None:
+    assert decided(command, deny=["rm *"], ask=["mv *"]) == "deny"
+    assert decided(command, ask=["rm *"], allow=["*"]) == "ask"
+    assert decided(command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls *.py", "echo $HOME {a,b}", "[ -f x ] && ls", "[[ $x == y* ]]", "{ ls; }",
+        "find *.d -name 'a*'",
+        'echo "$(date)" "$HOME"', 'echo "`date`" $X *', "for f in *; do cat $f; done", "X=$Y make",
+        "sh x.sh",
+        "bash --version", "cat x | bash y.sh", "timeout 5 ls *", "env A=$B ls", "python3 $X",
+        'A="$(ls)" make', "cat > x <<'END'\n{\"a\": 1}\n* $x\nEND\nls", "cat <<END\n$X",
+    ],
+)  # fmt: skip
+def test_what_can_be_told_is_not_taken_for_hidden(command: str) -> None:
+    assert decided(command, deny=["rm", "rm *"]) == "allow"
+
+
 def test_the_order_is_deny_ask_allow_policy() -> None:
     block: dict[str, Any] = {
         "deny": ["git push*"],
