@@ -392,3 +392,21 @@ def test_a_sub_agent_is_shown_by_how_it_begins_and_ends(tmp_path: Path) -> None:
     assert lines[1] == "sub-agent helper: the sub-task"
     assert any(line.startswith("sub-agent helper ended, aborted: ") for line in lines)
     assert lines[-1].startswith("done      1 call, 2 requests")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("exit 44", "result    exec: (no output) (exit code 44)"),
+        ("kill -9 $$", "result    exec: (no output) (SIGKILL)"),
+        ("echo begins; sleep 60", "result    exec: begins (timed out)"),
+        ("echo fine", "result    exec: fine"),
+    ],
+)
+def test_how_a_command_ended_is_shown(tmp_path: Path, command: str, shown: str) -> None:
+    with ModelServer([asks(Call("exec", {"command": command})), Reply("Done.")]) as server:
+        rules = {"policy": "allow", "timeoutSeconds": 1}
+        config = configured(tmp_path, server, main={"tools": {"exec": rules}})
+        code, out, _ = run("run", "t", "--config", config)
+    assert code == 0
+    assert shown in out.splitlines()

@@ -158,7 +158,8 @@ class View:
             return
         tool = self._tools.get(call_id, "")
         word, style = ("result", "dim") if data.get("ok") else ("failed", "red")
-        self.say(word, f"{tool}: {_line(data.get('text'))}", style)
+        ended = f" ({clean(str(data['ended']), 40)})" if data.get("ended") else ""
+        self.say(word, f"{tool}: {_line(data.get('text'))}{ended}", style)
 
     def _compaction(self, data: Mapping[str, Any]) -> None:
         before, after = data.get("tokens_before"), data.get("tokens_after")

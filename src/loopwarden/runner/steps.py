@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
 
 from loopwarden.errors import LoopAborted
 from loopwarden.runner.history import context_of, drop_structure, text_of
+from loopwarden.runner.tools.shapes import ended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -161,11 +162,13 @@ class Steps(AbstractCapability[Any]):
             is_return = isinstance(part, ToolReturnPart)
             details = part.metadata if is_return else None
             failed = isinstance(details, dict) and bool(details.get("isError"))
+            how = ended(details)
             self.live.tell(
                 "outcome",
                 call_id=part.tool_call_id,
                 ok=is_return and part.outcome == "success" and not failed,
                 text=part.model_response_str(wrap_if_error=False) if is_return else part.model_response(),
+                **({} if how is None else {"ended": how}),
             )
 
     def _piece(self, text: str) -> None:

@@ -48,3 +48,16 @@ def shaped(
 def refused(reason: str, **details: Any) -> ToolReturn[str]:
     """A result that says why nothing was done."""
     return shaped(reason, {"status": "error", "error": reason, **details}, failed=True)
+
+
+def ended(outcome: object) -> str | None:
+    """How a command ended, in two words; `None`: well, or the outcome tells of no command that is over."""
+    details = outcome.get("details") if isinstance(outcome, dict) else None
+    if not isinstance(details, dict):
+        return None
+    if details.get("timedOut") is True:
+        return "timed out"
+    if isinstance(signal := details.get("exitSignal"), str):
+        return signal
+    code = details.get("exitCode")
+    return f"exit code {code}" if isinstance(code, int) and code else None
