@@ -55,6 +55,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_configurations_with_agents_refuse_something(page: Path) -> None:
+    blocks = re.findall(r"^```json5\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for block in blocks:
+        assert "model:" not in block or "enabled: true" in block, block
+
+
 def test_the_index_names_every_page() -> None:
     named = {(DOCS / link).resolve() for link in LINK.findall(prose(DOCS / "README.md"))}
     assert [page for page in PAGES if page not in named and page != DOCS / "README.md"] == []

@@ -229,6 +229,15 @@ def test_wrong_use_is_said_before_anything_begins(tmp_path: Path, state: Path) -
     assert not state.exists()
 
 
+@pytest.mark.parametrize(("block", "said"), [({}, 1), ({"enabled": True}, 0)])
+def test_a_guard_that_refuses_nothing_is_said_once(tmp_path: Path, block: dict[str, Any], said: int) -> None:
+    config = configured(tmp_path)
+    config.write_text(json.dumps({"agents": {"list": [{"id": "a"}]}, "tools": {"loopDetection": block}}))
+    code, _, err = replayed(write(tmp_path / "a.jsonl", "abc"), "--config", config)
+    assert code == 0
+    assert err.count("`enabled` is not set, so repeated calls will not be refused") == said
+
+
 def test_a_session_that_is_in_use_says_by_whom(tmp_path: Path, state: Path) -> None:
     with Journal(session_file(state / "sessions", "s1")):
         code, _, err = replayed(write(tmp_path / "a.jsonl", "abc"), "--session", "s1")

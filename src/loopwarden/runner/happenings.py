@@ -17,11 +17,11 @@ model asks for `tool` with `arguments`, `call_id`, `turn_id`. `verdict`: the gua
 `call_id` (None: about a compaction): `action`, `level`, `detector`, `count`, `message`, `key`, `error`,
 `would`, `announce` (the model reads a warning only then). `outcome`: `call_id`, `ok`, `text` (what the model
 reads), and `ended` where a command did not end well (`exit code 3`, `SIGKILL`, `timed out`). `compaction`:
-`number`, `tokens_before`, `tokens_after` (None: unknown), `cause` (`overflow`, `ahead`), `window` (calls that the
-guard is armed for). `user_message`: while the run went on a person wrote `text`, or the run `sender` did (None: a
-person). `notice`: `text` for the person, as a retry after 429; with `channel` and `message_id` where the agent
-wrote it by its tool `message`. `ended`: `reason` (see `End`), `code`, `message`, `answer`, `requests`,
-`input_tokens`, `output_tokens`.
+`number`, `tokens_before`, `tokens_after` (None: unknown), `cause` (`overflow`, `ahead`), `window` (calls
+that the guard is armed for). `user_message`: while the run went on a person wrote `text`, or the run
+`sender` did (None: a person). `notice`: `text` for the person, as a retry after 429; with `channel` and
+`message_id` where the agent wrote it by its tool `message`. `ended`: `reason` (see `End`), `code`,
+`message`, `answer`, `requests`, `input_tokens`, `output_tokens`.
 """
 
 End: TypeAlias = Literal["done", "aborted", "cancelled", "failed", "interrupted"]
