@@ -117,8 +117,9 @@ export class LoopGuard {
    * @returns {(args: A, ids?: {callId?: string, turnId?: string}) => Promise<R | string>}
    */
   guarded(tool, work) {
-    return async (args, { callId = unique(), turnId } = {}) => {
-      const { action, announce, message } = unlessEnded(await this.before(tool, args, { callId, turnId }));
+    return async (args, ids = {}) => {
+      const callId = ids.callId ?? unique();
+      const { action, announce, message } = unlessEnded(await this.before(tool, args, { ...ids, callId }));
       if (action === "block") return message ?? "";
       /** @type {any} */ let result;
       try {
