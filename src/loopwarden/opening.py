@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopwarden.core.settings import Settings
+from loopwarden.errors import StoreError
 from loopwarden.journaled_runs import JournaledRuns
 from loopwarden.runs import Runs
 from loopwarden.shared_runs import SharedRuns
@@ -60,12 +61,14 @@ def opened(
     settings = _settings(config, agent_id, mode)
     if store == "memory:":
         return settings, Runs(settings, most, idle_seconds)
-    if isinstance(store, str):
-        from loopwarden.stores import open_store
+    from loopwarden.stores import ADDRESSES, is_address, open_store
 
+    allowed = f"{ADDRESSES}, http://HOST:PORT, or a Store"
+    if isinstance(store, str):
+        if not is_address(store):
+            raise StoreError(f"{store!r} is no store; allowed: {allowed}")
         store = open_store(store, max_runs=most, idle_seconds=idle_seconds)
     if not hasattr(store, "update"):
-        allowed = "memory:, sqlite:PATH, redis://HOST:PORT/DB, http://HOST:PORT, or a Store"
         raise TypeError(f"store={store!r}; allowed: {allowed}")
     if isinstance(store, JournalStore):
         return settings, JournaledRuns(settings, store, strict=strict)

@@ -191,3 +191,14 @@ def test_a_call_id_that_is_used_again_is_a_new_call_at_both_gateways(redis: Serv
             actions.append(before(first, 1)["action"])
             after(second, 1)
         assert actions == ["allow"] * 3 + ["warn"] * 2 + ["block"]
+
+
+@pytest.mark.parametrize("address", ["foo://x", "http://127.0.0.1:1", "sqlite", "memory"])
+def test_store_that_a_gateway_does_not_take(tmp_path: Path, address: str) -> None:
+    process = GatewayProcess(tmp_path / "one", SMALL, "--store", address)
+    assert process.wait() == 2
+    text = " ".join("".join(process.logged).replace("│", " ").split())
+    assert "redis://HOST:PORT/DB" in text
+    assert "memory:," not in text
+    assert "http://HOST" not in text
+    assert "Traceback" not in text

@@ -40,6 +40,8 @@ def test_an_address_of_no_kind_is_told(address: str) -> None:
     for opened in (open_store, lambda one: LoopGuard({}, store=one)):
         with pytest.raises(StoreError, match="is no store; allowed: memory:, sqlite:PATH, redis://"):
             opened(address)
+    with pytest.raises(StoreError, match=r"allowed: memory:, .*, http://HOST:PORT, or a Store"):
+        LoopGuard({}, store=address)
 
 
 @pytest.mark.parametrize("wrong", [None, Path("runs.db"), 7, b"memory:"])

@@ -18,6 +18,7 @@ from loopwarden.gateway.observers import Observers
 from loopwarden.gateway.places import DATABASE_FILE, RECORD_FILE, made
 from loopwarden.gateway.record import AgentRecords
 from loopwarden.gateway.token import token_in
+from loopwarden.stores import is_address
 
 if TYPE_CHECKING:
     import os
@@ -66,6 +67,9 @@ class Gateway:
         store: str = IN_FOLDER,
         record: str | os.PathLike[str] | bool = True,
     ) -> None:
+        if store != IN_FOLDER and not is_address(store):
+            allowed = "redis://HOST:PORT/DB, or sqlite:PATH; without one the runs are in the state folder"
+            raise ValueError(f"{store!r} is no store of a gateway; allowed: {allowed}")
         self.config = config
         self.runtime: Runtime = runtime_of(config)
         self.folder = made(folder)

@@ -25,6 +25,11 @@ IDLE_SECONDS: Final = 7 * 24 * 3600.0
 MAX_RUNS: Final = 10_000
 """Keys that are kept by default; those that were idle for longest are forgotten first."""
 
+_REDIS: Final = ("redis://", "rediss://", "unix://")
+
+ADDRESSES: Final = "memory:, sqlite:PATH, redis://HOST:PORT/DB"
+"""Kinds of addresses, for people."""
+
 
 class Store(Protocol):
     """What a store can do. Safe to use from several threads, and by a child after a fork.
@@ -69,6 +74,15 @@ class Store(Protocol):
         """Give back what the store holds open; it is not used afterwards."""
 
 
+def is_address(address: str) -> bool:
+    """Whether it is one that `open_store` takes, as far as that can be seen."""
+    return (
+        address == "memory:"
+        or (address.startswith("sqlite:") and len(address) > len("sqlite:"))
+        or address.startswith(_REDIS)
+    )
+
+
 def open_store(address: str, *, idle_seconds: float = IDLE_SECONDS, max_runs: int = MAX_RUNS) -> Store:
     """The store at an address.
 
@@ -82,19 +96,19 @@ def open_store(address: str, *, idle_seconds: float = IDLE_SECONDS, max_runs: in
         MissingExtraError: The package that the store needs is not installed.
         ValueError: `idle_seconds` or `max_runs` is out of range.
     """
+    if not is_address(address):
+        raise StoreError(f"{address!r} is no store; allowed: {ADDRESSES}")
     if address == "memory:":
         from loopwarden.stores.memory import MemoryStore
 
         return MemoryStore(idle_seconds=idle_seconds, max_runs=max_runs)
-    if address.startswith("sqlite:") and len(address) > len("sqlite:"):
+    if address.startswith("sqlite:"):
         from loopwarden.stores.sqlite import SqliteStore
 
         return SqliteStore(address.removeprefix("sqlite:"), idle_seconds=idle_seconds, max_runs=max_runs)
-    if address.startswith(("redis://", "rediss://", "unix://")):
-        from loopwarden.stores.redis import RedisStore
+    from loopwarden.stores.redis import RedisStore
 
-        return RedisStore(address, idle_seconds=idle_seconds, max_runs=max_runs)
-    raise StoreError(f"{address!r} is no store; allowed: memory:, sqlite:PATH, redis://HOST:PORT/DB")
+    return RedisStore(address, idle_seconds=idle_seconds, max_runs=max_runs)
 
 
 def check_bounds(idle_seconds: float, max_runs: int) -> None:
