@@ -61,7 +61,16 @@ def test_body_as_large_as_allowed_is_read(client: httpx2.Client) -> None:
     body = head + b"x" * (MOST - len(head) - 2) + b'"}'
     assert len(body) == MOST
     assert said(client.post("/v1/runs/h/before", content=body))["action"] == "allow"
-    problem(client.post("/v1/runs/h/before", content=body + b" "), 413)
+    assert problem(client.post("/v1/runs/h/before", content=body + b" "), 413)["title"] == "Content Too Large"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip"])
+def test_compressed_body_is_refused(client: httpx2.Client, encoding: str) -> None:
+    answer = client.post("/v1/runs/h/before", content=BODY, headers={"content-encoding": encoding})
+    assert problem(answer, 415)["title"] == "Unsupported Media Type"
+    assert answer.headers["accept-encoding"] == "identity"
+    plain = client.post("/v1/runs/h/before", content=BODY, headers={"content-encoding": "identity"})
+    assert said(plain)["action"] == "allow"
 
 
 def test_slow_body_does_not_keep_others(gateway: GatewayProcess, client: httpx2.Client) -> None:

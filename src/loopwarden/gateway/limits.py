@@ -25,11 +25,14 @@ async def read_body(scope: Scope, receive: Receive, most: int, seconds: float = 
     """The body of a request, given up on as soon as it is too large or too slow.
 
     Raises:
-        Problem: 413 above `most` bytes, 408 after `seconds`, 400 where the client went away.
+        Problem: 413 above `most` bytes, 408 after `seconds`, 400 where the client went away, 415 where the
+            body is compressed.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and (len(value) > _DIGITS or int(value) > most):
             raise _too_large(most)
+        if name == b"content-encoding" and value.strip().lower() not in _PLAIN:
+            raise Problem(415, "the body is compressed (`Content-Encoding`); send it as it is", headers=_ASIS)
     try:
         async with asyncio.timeout(seconds):
             return await _whole(receive, most)
@@ -58,6 +61,8 @@ async def _whole(receive: Receive, most: int) -> bytes:
         size += len(part)
 
 
+_PLAIN: Final = frozenset({b"", b"identity"})
+_ASIS: Final = {"accept-encoding": "identity", "connection": "close"}
 _CLOSE: Final = {"connection": "close"}
 
 

@@ -36,6 +36,7 @@ _REFUSALS: Final = {
     "401": "No token, or a wrong one.",
     "408": "The body took too long to arrive.",
     "413": "The body or the batch is too large.",
+    "415": "The body is compressed.",
     "421": "`Host` names another server.",
     "422": "The body has a fault; `errors` says where. Nothing was done.",
     "429": "Too many requests from this address.",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE: Final = "application/problem+json"
 
+_TITLES: Final = {413: "Content Too Large", 422: "Unprocessable Content"}
+"""Of RFC 9110; Python says the older ones before 3.13."""
+
 
 class Problem(Exception):  # noqa: N818 - what a client is answered, not a fault of ours
     """A request that is not done.
@@ -58,7 +61,7 @@ class Problem(Exception):  # noqa: N818 - what a client is answered, not a fault
 
 def _title(status: int) -> str:
     try:
-        return HTTPStatus(status).phrase
+        return _TITLES.get(status) or HTTPStatus(status).phrase
     except ValueError:
         return "Error"
 

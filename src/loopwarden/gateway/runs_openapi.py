@@ -129,7 +129,7 @@ def _does(name: str, summary: str, answers: dict[str, str], *more: str, body: st
     }
     if body:
         found["requestBody"] = {"required": True, "content": _json(body)}
-        found["responses"] |= refusals("400", "408", "413", "422")
+        found["responses"] |= refusals("400", "408", "413", "415", "422")
     return found
 
 
