@@ -76,6 +76,35 @@ def test_a_wrong_key_is_not_tried_again() -> None:
     assert len(server.requests) == 1
 
 
+def test_empty_replies_are_told_of_and_end_the_run_at_last() -> None:
+    seen = Seen()
+    with ModelServer([LOOK, *[Reply("")] * 9]) as server:
+        result = asyncio.run(runner_for(server, seen, look).run("main", "Look."))
+    assert (result.reason, result.requests) == ("failed", 5)
+    assert [data["text"] for data in seen.of("notice")] == [
+        f"the model's reply was empty; asking again ({number} of 3)" for number in (1, 2, 3)
+    ]
+    assert result.message == "the model's last 4 replies had neither text nor a call (finish reason: stop)"
+
+
+def test_empty_replies_now_and_then_do_not_end_it() -> None:
+    seen = Seen()
+    script = [part for number in range(6) for part in (asks(Call("look", {"query": f"{number}"})), Reply(""))]
+    with ModelServer([*script, Reply("ok")]) as server:
+        result = asyncio.run(runner_for(server, seen, look).run("main", "Look."))
+    assert (result.reason, result.answer) == ("done", "ok")
+    assert len(seen.of("notice")) == 6
+
+
+@pytest.mark.parametrize("kind", ["text/html", "text/event-stream"])
+def test_a_web_page_is_no_reply(kind: str) -> None:
+    page = Reply(raw=(kind, "<!DOCTYPE html>\n<html><body>Welcome</body></html>\n"))
+    with ModelServer([page]) as server:
+        result = asyncio.run(runner_for(server, Seen(), look).run("main", "Look."))
+    assert result.reason == "failed"
+    assert "baseUrl" in (result.message or "")
+
+
 def test_calls_of_a_reply_that_broke_off_are_never_counted() -> None:
     ran: list[str] = []
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import Agent, direct
+from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 from pydantic_ai.usage import UsageLimits
 from pydantic_graph import End as GraphEnd
@@ -24,7 +25,7 @@ from loopwarden.runner.models import settings_of, streaming
 from loopwarden.runner.overflow import Overflow, overflow_of
 from loopwarden.runner.retries import Backoff, Patience
 from loopwarden.runner.seams import RunResult
-from loopwarden.runner.steps import AheadOfOverflow, RequestsUsedUp, Steps
+from loopwarden.runner.steps import AheadOfOverflow, NothingSaid, RequestsUsedUp, Steps
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ MOST_COMPACTIONS: Final = 3
 """Compactions in a row, each with a retry, without an answer of the model. Long work may take many more."""
 
 _FAILURES: Final = 1_000_000
-"""Failed calls are the guard's to judge, not the host's."""
+"""Failed calls are the guard's to judge, not the host's, and `Steps` counts empty replies: the host adds them
+up over the whole run."""
 
-_EMPTY: Final = 3
-"""Replies in a row that say nothing and ask for nothing."""
+_NO_REPLY: Final = "ended without content"
+"""How Pydantic AI says that there was nothing in a stream, as where the address is that of a web page."""
 
 _LONGEST: Final = 600
 
@@ -102,7 +104,7 @@ class Run:
             self._model,
             instructions=live.agent.instructions,
             tools=list(tools),
-            retries={"tools": _FAILURES, "output": _EMPTY},
+            retries={"tools": _FAILURES, "output": _FAILURES},
             model_settings=self._settings,
         )
         self._unanswered = 0  # compactions since the model last answered
@@ -126,7 +128,7 @@ class Run:
             return self._over("cancelled", "the run was cancelled")
         except Over as over:
             return self._over("failed", over.message)
-        except (RequestsUsedUp, LoopwardenError) as error:
+        except (NothingSaid, RequestsUsedUp, LoopwardenError) as error:
             return self._over("failed", str(error))
         except Exception as error:  # noqa: BLE001 - every end is told
             words = _in_short(error)
@@ -288,4 +290,9 @@ def _unforeseen(error: BaseException) -> bool:
 
 
 def _in_short(error: BaseException) -> str:
+    if isinstance(error, UnexpectedModelBehavior) and _NO_REPLY in str(error):
+        return (
+            "what the server answered is no reply of a model; see whether the address is right (baseUrl, "
+            "which most often ends in /v1)"
+        )
     return clean(mask(f"{type(error).__name__}: {error}"[: 4 * _LONGEST]), _LONGEST)

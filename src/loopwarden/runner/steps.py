@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.capabilities import AbstractCapability
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 FILLED: Final = 0.9
 """Part of the context window that a request may take; the rest is for the reply."""
 
+EMPTY: Final = 3
+"""Replies in a row that say nothing and ask for nothing, after which the model is asked again."""
 
 _LONGEST: Final = 4_000
 """Characters of a tool's fault."""
@@ -53,6 +55,10 @@ class AheadOfOverflow(Exception):  # noqa: N818 - a signal, not a fault
 
 class RequestsUsedUp(Exception):  # noqa: N818 - a signal, not a fault
     """The run has made as many requests as it may."""
+
+
+class NothingSaid(Exception):  # noqa: N818 - a signal, not a fault
+    """The model's replies are empty, one after the other."""
 
 
 def _words(error: Exception) -> str:
@@ -78,6 +84,7 @@ class Steps(AbstractCapability[Any]):
     saved: Callable[[Sequence[ModelMessage]], None]
     answered: Callable[[], None]
     fresh: bool = False
+    _empty: int = field(default=0, init=False)
 
     @classmethod
     def get_serialization_name(cls) -> None:
@@ -107,6 +114,8 @@ class Steps(AbstractCapability[Any]):
             if tokens > window * FILLED:
                 raise AheadOfOverflow(tokens)
         self.fresh = False
+        if self._empty:
+            live.notice(f"the model's reply was empty; asking again ({self._empty} of {EMPTY})")
         return request_context
 
     async def after_model_request(
@@ -120,6 +129,10 @@ class Steps(AbstractCapability[Any]):
         self.answered()
         self.live.counted(response.usage)
         text = text_of(response)
+        self._empty = 0 if text.strip() or response.tool_calls else self._empty + 1
+        if self._empty > EMPTY:
+            why = f" (finish reason: {response.finish_reason})" if response.finish_reason else ""
+            raise NothingSaid(f"the model's last {self._empty} replies had neither text nor a call{why}")
         if text:
             self.live.tell("text", text=text, partial=False)
         for call in response.tool_calls:
