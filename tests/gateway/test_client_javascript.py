@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -377,27 +376,3 @@ def test_a_gateway_that_is_killed_in_the_middle_and_started_again(tmp_path: Path
             assert process.stdin is not None
             process.stdin.close()
             assert process.wait(PATIENCE) == 0
-
-
-@pytest.mark.tree
-def test_the_block_of_the_guide_runs(gateway: GatewayProcess, tmp_path: Path) -> None:
-    guide = Path(__file__).parents[2] / "docs" / "guides" / "gateway-clients.md"
-    (block,) = re.findall(
-        r"^```javascript\n(.*?)^```", guide.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
-    script = block.replace("./loopwarden.mjs", CLIENT.as_uri()).replace(
-        "http://127.0.0.1:8377", gateway.address
-    )
-    (tmp_path / "agent.mjs").write_text(script, encoding="utf-8")
-    assert NODE is not None
-    shown = subprocess.run(
-        [NODE, tmp_path / "agent.mjs"],
-        env={**os.environ, "LOOPWARDEN_TOKEN": gateway.token},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert "nothing in notes.txt" in shown.stdout
-    assert shown.stdout.splitlines()[-1] == "ended: tool_loop_persisted"
