@@ -336,7 +336,7 @@ def test_a_heartbeat_that_is_wrong_is_said_at_the_start(place: Path) -> None:
     config = configured(None, {"id": "main", "heartbeat": {"cron": "61 * * * *"}})
     gateway = GatewayProcess(place, config)
     assert gateway.wait() == 2
-    assert "agents.main.heartbeat.cron" in "".join(gateway.logged)
+    assert "agents.list[0].heartbeat.cron" in "".join(gateway.logged)
 
 
 def test_the_document_describes_it(place: Path) -> None:
