@@ -329,6 +329,13 @@ def test_a_session_id_is_never_a_path(tmp_path: Path, session: str) -> None:
     Journal(path).close()
 
 
+def test_without_sub_agents_none_are_counted(tmp_path: Path) -> None:
+    with ModelServer([asks(Call("read", {"path": "nothing"})), Reply("Nothing.")]) as server:
+        _, out, _ = run("run", "t", "--config", configured(tmp_path, server, main={}))
+    assert out.splitlines()[-1].startswith("done      1 call, 2 requests, ")
+    assert "sub-agents" not in out
+
+
 def test_a_sub_agent_is_shown_by_how_it_begins_and_ends(tmp_path: Path) -> None:
     same = asks(Call("read", {"path": "nothing"}))
 
@@ -349,7 +356,13 @@ def test_a_sub_agent_is_shown_by_how_it_begins_and_ends(tmp_path: Path) -> None:
     lines = out.splitlines()
     assert lines[1] == "sub-agent helper: the sub-task"
     assert any(line.startswith("sub-agent helper ended, aborted: ") for line in lines)
-    assert lines[-1].startswith("done      1 call, 2 requests")
+    below = [request for request in server.requests if "the sub-task" in request.said]
+    assert lines[-1].startswith("done      1 call, 2 requests, ")
+    own, used = lines[-1].split("; sub-agents: ")
+    assert used.startswith(f"{len(below)} calls, {len(below)} requests, ")
+    assert len(below) > 20
+    assert "written" in own
+    assert "written" in used
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
@@ -27,6 +28,7 @@ _VERDICTS: Final = {
     "block": ("refused", "red"),
     "abort": ("stopped", "bold red"),
 }
+_USED: Final = ("requests", "input_tokens", "output_tokens")
 _ENDS: Final = {"done": "green", "aborted": "bold red", "cancelled": "yellow", "failed": "bold red"}
 
 
@@ -49,6 +51,7 @@ class View:
         self._refused: set[str] = set()
         self._explained: set[tuple[str, str]] = set()
         self._calls = 0
+        self._below: Counter[str] = Counter()
         self._streamed = 0
         self._run: str | None = None
 
@@ -100,10 +103,13 @@ class View:
         data, name = happening.data, clean(happening.agent)
         if happening.kind == "began":
             self.say("sub-agent", f"{name}: {_line(data.get('task'))}", "cyan")
+        elif happening.kind == "call":
+            self._below["calls"] += 1
         elif happening.kind == "verdict":
             word, style = _VERDICTS.get(str(data.get("action")), ("noticed", "dim"))
             self.say(word, f"{name}: {_found(data)}", style)
         elif happening.kind == "ended":
+            self._below.update({used: data.get(used) or 0 for used in _USED})
             why = _line(data.get("message") or data.get("answer"))
             self.say("sub-agent", f"{name} ended, {data.get('reason')}: {why}", "cyan")
 
@@ -172,14 +178,20 @@ class View:
 
     def _ended(self, data: Mapping[str, Any]) -> None:
         reason = str(data.get("reason"))
-        read, written = data.get("input_tokens") or 0, data.get("output_tokens") or 0
-        parts = [_many(self._calls, "call"), _many(data.get("requests") or 0, "request")]
-        if read or written:
-            parts.append(f"{read:,} tokens read, {written:,} written")
-        self.say(reason, ", ".join(parts), _ENDS.get(reason, ""))
+        used = _used(data, self._calls)
+        if self._below:
+            used += f"; sub-agents: {_used(self._below, self._below['calls'])}"
+        self.say(reason, used, _ENDS.get(reason, ""))
         why = " ".join(_line(data[name], _MESSAGE) for name in ("code", "message") if data.get(name))
         if why:
             self.say("", why)
+
+
+def _used(data: Mapping[str, Any], calls: int) -> str:
+    """What a run, or several, took."""
+    requests, read, written = (data.get(name) or 0 for name in _USED)
+    tokens = f", {read:,} tokens read, {written:,} written" if read or written else ""
+    return f"{_many(calls, 'call')}, {_many(requests, 'request')}{tokens}"
 
 
 def _found(data: Mapping[str, Any], *, whole: bool = True) -> str:
