@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("pydantic_ai.capabilities", reason="needs the extra runner")
 
 from pydantic_ai import ToolReturn
+from pydantic_ai.exceptions import ModelHTTPError
 
-from loopwarden.runner.retries import Backoff
+from loopwarden.runner.retries import Backoff, in_words
 from tests.runner.agents import Seen, runner_for
 from tests.runner.model_server import Call, ModelServer, Reply, asks, breaks, limits
 
@@ -72,7 +73,7 @@ def test_a_wrong_key_is_not_tried_again() -> None:
     with ModelServer([LOOK], key="right") as server:
         result = asyncio.run(runner_for(server, Seen(), look).run("main", "Look."))
     assert result.reason == "failed"
-    assert "401" in (result.message or "")
+    assert (result.message or "").startswith("the provider answered 401: Incorrect API key")
     assert len(server.requests) == 1
 
 
@@ -103,6 +104,28 @@ def test_a_web_page_is_no_reply(kind: str) -> None:
         result = asyncio.run(runner_for(server, Seen(), look).run("main", "Look."))
     assert result.reason == "failed"
     assert "baseUrl" in (result.message or "")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": "no such model", "type": "x", "param": None}, ": no such model"),
+        ({"error": {"message": "no such model"}}, ": no such model"),
+        ({"error": "no such model"}, ": no such model"),
+        ([{"error": {"code": 404, "message": "no such model"}}], ": no such model"),
+        ({"detail": [{"msg": "no such model"}]}, ": no such model"),
+        ("no such model", ": no such model"),
+        ({"code": 404}, ""),
+        (None, ""),
+        ({"error": {"error": {"error": {"error": {"error": {"error": "deep"}}}}}}, ""),
+    ],
+)
+def test_a_provider_s_answer_is_told_in_words(body: object, words: str) -> None:
+    assert in_words(ModelHTTPError(404, "m", body)) == f"the provider answered 404{words}"
+
+
+def test_another_fault_is_told_as_it_is() -> None:
+    assert in_words(ValueError("what it says")) == "ValueError: what it says"
 
 
 def test_calls_of_a_reply_that_broke_off_are_never_counted() -> None:

@@ -23,6 +23,8 @@ _FINAL: Final = tuple(
     )
     if kind is not None
 )
+_MESSAGES: Final = ("error", "message", "detail", "msg")
+_DEEPEST: Final = 4
 _TRANSPORT: Final = frozenset({"TransportError", "APIConnectionError"})
 """Base classes of what HTTP clients and providers' clients raise when a connection is lost."""
 
@@ -97,3 +99,23 @@ def said(error: BaseException) -> str:
     if getattr(error, "in_stream", False) or isinstance(error, exceptions.ModelAPIError):
         return "the connection to the provider was lost"
     return type(error).__name__
+
+
+def in_words(error: BaseException) -> str:
+    """A fault that ends a run: of a provider's answer its status and what it says, not how it is written."""
+    if not isinstance(error, exceptions.ModelHTTPError):
+        return f"{type(error).__name__}: {error}"
+    message = _message(error.body, 0)
+    return said(error) if message is None else f"{said(error)}: {message}"
+
+
+def _message(body: object, depth: int) -> str | None:
+    """What an answer says in its body, wherever providers put it."""
+    if isinstance(body, str):
+        return body.strip() or None
+    if isinstance(body, list):
+        body = body[0] if body else None
+    if not isinstance(body, dict) or depth > _DEEPEST:
+        return None
+    found = (_message(body[name], depth + 1) for name in _MESSAGES if body.get(name))
+    return next((one for one in found if one is not None), None)

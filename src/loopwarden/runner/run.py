@@ -23,7 +23,7 @@ from loopwarden.runner.compaction import INSTRUCTIONS, NothingFreed, compact
 from loopwarden.runner.history import last_words, text_of, usable
 from loopwarden.runner.models import settings_of, streaming
 from loopwarden.runner.overflow import Overflow, overflow_of
-from loopwarden.runner.retries import Backoff, Patience
+from loopwarden.runner.retries import Backoff, Patience, in_words
 from loopwarden.runner.seams import RunResult
 from loopwarden.runner.steps import AheadOfOverflow, NothingSaid, RequestsUsedUp, Steps
 from loopwarden.telemetry import log
@@ -295,4 +295,4 @@ def _in_short(error: BaseException) -> str:
             "what the server answered is no reply of a model; see whether the address is right (baseUrl, "
             "which most often ends in /v1)"
         )
-    return clean(mask(f"{type(error).__name__}: {error}"[: 4 * _LONGEST]), _LONGEST)
+    return clean(mask(in_words(error)[: 4 * _LONGEST]), _LONGEST)
