@@ -285,3 +285,21 @@ def test_clean_is_bounded_and_encodable(text: str) -> None:
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz ABC./-_:"))
 def test_masking_twice_changes_nothing_more(text: str) -> None:
     assert mask(mask(text)) == mask(text)
+
+
+@pytest.mark.parametrize(
+    "before", ["sha256:", "sha256 ", "digest=", "commit ", '"sha256": "', "md5=", "SHA-1 "]
+)
+def test_what_is_named_a_digest_is_shown(before: str) -> None:
+    text = f"{before}3f786850e387550fdab836ed7e6dc881de23001b"
+    assert mask(text) == text
+
+
+def test_ids_of_our_own_messages_are_shown() -> None:
+    text = "Sent to terminal as msg-0b5c1f0e8a7d4c36b2f91e5d7a6c4830"
+    assert mask(text) == text
+
+
+@pytest.mark.parametrize("before", ["", "key ", "digest of key ", "digest key ", "msg-x"])
+def test_hex_that_is_not_named_a_digest_is_hidden(before: str) -> None:
+    assert "3f786850e387550f" not in mask(f"{before}3f786850e387550fdab836ed7e6dc881de23001b")

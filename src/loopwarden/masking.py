@@ -77,7 +77,6 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\beyJ[\w-]{8,}(?:\.[\w-]*){0,2}"), MASK),
     (re.compile(r"\b(?:npm|hf|pypi|dop_v1|whsec|shpat|lin_api|gsk|xai|r8|tvly)[-_][A-Za-z0-9_-]{10,}"), MASK),
     (re.compile(r"\bSG\.[\w-]{8,}\.[\w-]{8,}|\bAGE-SECRET-KEY-\w+"), MASK),
-    (re.compile(r"\b[0-9a-fA-F]{32,}\b"), MASK),
     (
         re.compile(
             r"(?<![\w/+=.-])(?=[^\s]{0,39}[a-z])(?=[^\s]{0,39}[A-Z])(?=[^\s]{0,39}[0-9])[A-Za-z0-9/+]{40}(?![\w/+=.-])"
@@ -121,6 +120,14 @@ _LONG: Final = re.compile(r"[A-Za-z0-9+/_=-]{20,}")
 _SEGMENT: Final = re.compile(r"[/_=-]+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
+_HEX: Final = re.compile(r"\b[0-9a-fA-F]{32,}\b")
+_HARMLESS_BEFORE: Final = re.compile(
+    r"\b(?:sha-?(?:1|224|256|384|512)|md5|blake2[bs]|digest|commit)(?:sum)?[\"']?[ :=]{1,3}[\"']?$|\bmsg-$",
+    re.IGNORECASE,
+)
+"""What a digest or the id of a message is told by; hexadecimal digits that stand alone may be a key."""
+_BEFORE: Final = 20
+
 _RANDOM_SIZE: Final = 16
 _RANDOM_ENTROPY: Final = 3.2
 """Bits a character; random lower-case letters and digits have about 3.5 at 16 characters."""
@@ -158,7 +165,7 @@ def mask(text: str) -> str:
         text = program.sub(partial(_mask_options, option), text)
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
-    return _LONG.sub(_mask_long, text)
+    return _LONG.sub(_mask_long, _HEX.sub(_mask_hex, text))
 
 
 def _mask_options(option: re.Pattern[str], command: re.Match[str]) -> str:
@@ -235,11 +242,17 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip("…") + "…"
 
 
+def _mask_hex(match: re.Match[str]) -> str:
+    before = match.string[max(match.start() - _BEFORE, 0) : match.start()]
+    return match[0] if _HARMLESS_BEFORE.search(before) else MASK
+
+
 def _mask_long(match: re.Match[str]) -> str:
     text = match[0]
     if _UUID.fullmatch(text):
         return text
-    return MASK if any(_random(part) for part in _SEGMENT.split(text)) else text
+    rest = _HEX.sub("", text)  # what is hexadecimal was looked at before
+    return MASK if any(_random(part) for part in _SEGMENT.split(rest)) else text
 
 
 def _random(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import socket
 import stat
@@ -208,7 +209,8 @@ def test_binary_files_are_compared_by_their_digest(work: Path) -> None:
     async def main() -> None:
         async with Scene(work) as scene:
             one = await scene.call("read", path="a.png")
-            assert one.text == "a.png is a binary file (image/png, 6 bytes)."
+            digest = hashlib.sha256((work / "a.png").read_bytes()).hexdigest()
+            assert one.text == f"a.png is a binary file (image/png, 6 bytes, sha256:{digest})."
             assert one.shaped["content"][1]["type"] == "image"
             other = await scene.call("read", path="b.png")
             assert one.shaped["content"][1] != other.shaped["content"][1]

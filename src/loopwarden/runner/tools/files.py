@@ -150,7 +150,7 @@ def _binary(path: str, size: int, file: Any) -> ToolReturn[str]:
         digest.update(piece)
         left -= len(piece)
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    text = f"{path} is a binary file ({kind}, {size} bytes)."
+    text = f"{path} is a binary file ({kind}, {size} bytes, sha256:{digest.hexdigest()})."
     part = {
         "type": "image" if kind.startswith("image/") else "binary",
         "mimeType": kind,
