@@ -16,11 +16,14 @@ import pytest
 
 pytest.importorskip("pydantic_ai.capabilities", reason="needs the extra runner")
 
+from loopwarden.cli.run_view import View
+from loopwarden.cli.screen import Screen
 from loopwarden.runner.journal import Journal
 from loopwarden.runner.places import forget_old, session_file
 from tests.cli.test_main import apart, run  # noqa: F401 - the fixture is used by every test
 from tests.runner import model_errors as errors
 from tests.runner.model_server import Call, ModelServer, Reply, asks
+from tests.runner.telling import Told
 from tests.scan.recordings import write
 
 if TYPE_CHECKING:
@@ -220,6 +223,7 @@ def test_wrong_use_is_said_before_anything_begins(tmp_path: Path, state: Path) -
         (("--config", two, "--agent", "a"), "OPENAI_API_KEY"),
         (("--model", "nonsense"), "nonsense"),
         (("--model", "replay:nowhere.jsonl"), "nowhere.jsonl"),
+        (("--model", "replay:"), "replay: needs the file of a recording"),
     ):
         code, out, err = run("run", "t", *options)
         shown = " ".join(err.replace("│", " ").split())
@@ -356,6 +360,9 @@ def test_a_sub_agent_is_shown_by_how_it_begins_and_ends(tmp_path: Path) -> None:
     lines = out.splitlines()
     assert lines[1] == "sub-agent helper: the sub-task"
     assert any(line.startswith("sub-agent helper ended, aborted: ") for line in lines)
+    refused = [line for line in lines if line.startswith("refused")]
+    assert len({line.split(":")[-1] for line in refused[1:]}) == len(refused[1:]), "only the count"
+    assert len(refused[0]) > max(map(len, refused[1:])), "the reason stands once"
     below = [request for request in server.requests if "the sub-task" in request.said]
     assert lines[-1].startswith("done      1 call, 2 requests, ")
     own, used = lines[-1].split("; sub-agents: ")
@@ -381,3 +388,22 @@ def test_how_a_command_ended_is_shown(tmp_path: Path, command: str, shown: str) 
         code, out, _ = run("run", "t", "--config", config)
     assert code == 0
     assert shown in out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('{\n  "path": "a"\n}', 'look: "path": "a"'),
+        ("[\n", "look: ["),
+        ("\n\nplain\nmore", "look: plain"),
+        ("", "look:"),
+    ],
+)
+def test_of_a_result_the_first_line_that_says_something_is_shown(
+    capsys: pytest.CaptureFixture[str], text: str, shown: str
+) -> None:
+    view = View(Screen(highlight=False, width=200), lambda: None)
+    told = Told("r1")
+    view(told("call", tool="look", call_id="c1", arguments={}))
+    view(told("outcome", call_id="c1", ok=True, text=text))
+    assert capsys.readouterr().out.splitlines()[-1].rstrip() == f"result    {shown}"

@@ -107,7 +107,9 @@ class View:
             self._below["calls"] += 1
         elif happening.kind == "verdict":
             word, style = _VERDICTS.get(str(data.get("action")), ("noticed", "dim"))
-            self.say(word, f"{name}: {_found(data)}", style)
+            loop = (f"{happening.run} {data.get('key')}", str(data.get("action")))
+            self.say(word, f"{name}: {_found(data, whole=loop not in self._explained)}", style)
+            self._explained.add(loop)
         elif happening.kind == "ended":
             self._below.update({used: data.get(used) or 0 for used in _USED})
             why = _line(data.get("message") or data.get("answer"))
@@ -208,9 +210,10 @@ def _lines(text: str) -> str:
 
 
 def _line(text: object, limit: int = _LONG) -> str:
-    """The first line with something in it, safe to show."""
-    lines = str(text or "")[:_READ].splitlines()
-    return clean(mask(next((line.strip() for line in lines if line.strip()), "")), limit)
+    """The first line that says something, safe to show: one with more than brackets, if there is one."""
+    lines = [line.strip() for line in str(text or "")[:_READ].splitlines() if line.strip()]
+    telling = (line for line in lines if any(map(str.isalnum, line)))
+    return clean(mask(next(telling, lines[0] if lines else "")), limit)
 
 
 def _many(count: int, noun: str) -> str:

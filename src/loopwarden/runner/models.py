@@ -45,6 +45,8 @@ def model_of(agent: ListedAgent) -> Model:
     """
     if agent.model is None:
         raise _wrong(agent, "model", "the agent has no model; give one, as `openai:gpt-5`")
+    if agent.model == PREFIX:
+        raise _wrong(agent, "model", f"{PREFIX} needs the file of a recording, as `{PREFIX}run.jsonl`")
     if agent.model.startswith(PREFIX):
         return replay_model(agent.model)
     key = None

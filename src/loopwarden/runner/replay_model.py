@@ -135,9 +135,11 @@ class ReplayModel(Model):
 
     def _last_words(self) -> str:
         calls = sum(len(turn.calls) for turn in self.recording.turns)
+        turns = len(self.recording.turns)
         beyond = "; the rest was left out" if self.recording.cut else ""
         return (
-            f"This is the end of the recording: {calls} calls in {len(self.recording.turns)} turns{beyond}."
+            f"This is the end of the recording: {calls} {'call' if calls == 1 else 'calls'} in"
+            f" {turns} {'turn' if turns == 1 else 'turns'}{beyond}."
         )
 
 
