@@ -149,7 +149,9 @@ def test_what_is_typed_before_a_question_is_no_answer(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         for number in (2, 3):
             wait_until(lambda number=number: terminal.shown.count("[y/N]") == number)  # type: ignore[misc] - bound now
-            question = terminal.shown.rpartition("wants to run")[2]  # calls of one reply are asked in any order
+            question = terminal.shown.rpartition("wants to run")[
+                2
+            ]  # calls of one reply are asked in any order
             terminal.types("y\n" if "touch third" in question else "n\n")
         assert terminal.ends() == 0
         assert [(tmp_path / name).exists() for name in ("second", "third")] == [False, True]
