@@ -198,6 +198,17 @@ def test_a_session_goes_on(tmp_path: Path) -> None:
     assert "You are Ada." in out
 
 
+def test_a_session_of_another_agent_is_not_taken_over(tmp_path: Path) -> None:
+    with ModelServer([Reply("one"), Reply("two")]) as server:
+        path = configured(tmp_path, server, main={}, other={})
+        options = ("--config", path, "--session", "s1")
+        assert run("run", "first", "--agent", "main", *options)[0] == 0
+        code, _, err = run("run", "second", "--agent", "other", *options)
+        assert code == 2
+        assert "s1 is a session of agent main, not of other" in " ".join(err.replace("│", " ").split())
+        assert run("run", "third", "--agent", "main", *options)[0] == 0
+
+
 def test_a_model_that_fails_ends_the_run(tmp_path: Path) -> None:
     with ModelServer([Reply(error=errors.wrong_key())]) as server:
         config = configured(tmp_path, server)

@@ -137,6 +137,7 @@ async def _run(
     from loopwarden.cli.run_signals import ended_by_signals
     from loopwarden.cli.terminal import asking
     from loopwarden.config.runtime import runtime_of
+    from loopwarden.config.wording import named
     from loopwarden.guard import LoopGuard
     from loopwarden.runner.engine import Runner
     from loopwarden.runner.places import forget_old, session_file, sessions_folder
@@ -165,6 +166,12 @@ async def _run(
         journal = _journal(journal_file or session_file(sessions_folder(), session))
         if journal is not None:
             opened.enter_context(journal)
+            known = journal.session(session)
+            if known is not None and known.agent != agent.id:
+                raise typer.BadParameter(
+                    f"{session} is a session of agent {named(known.agent)}, not of {named(agent.id)}",
+                    param_hint="--session",
+                )
             owner = owner_of(journal.path)
             end_marked(owner)  # what a process that was killed in this session has left running
         runner = Runner(runtime, guard_of, journal=journal, watch=[watch], ask=asking(), owner=owner)
