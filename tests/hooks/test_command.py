@@ -39,9 +39,18 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("LOOPWARDEN_TIMEOUT", str(MANY_SECONDS))
     yield folder
     stop_service(folder)
+    until(lambda: removed(folder))
+
+
+def removed(folder: Path) -> bool:
+    """Whether the folder is gone; a process that is just ending may still put something there."""
     for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
+        path.unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def stop_service(folder: Path, how: int = signal.SIGTERM) -> None:

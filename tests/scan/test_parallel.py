@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -55,6 +56,7 @@ def test_no_files() -> None:
     assert scan_files([], OPTIONS, jobs=4) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="workers have to inherit the trap")
 def test_a_worker_that_dies_costs_one_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = os.getpid()
@@ -75,6 +77,8 @@ def test_a_worker_that_dies_costs_one_file(folder: Path, monkeypatch: pytest.Mon
         return Trap()  # type: ignore[return-value]  # as far as it is used
 
     monkeypatch.setattr(parallel, "by_name", trap)
+    # Threads that other tests have left in this process would have it spawn, without the trap.
+    monkeypatch.setattr(parallel, "_context", lambda: multiprocessing.get_context("fork"))
     reports = scan_files(candidates(folder), OPTIONS, jobs=2)
     assert [file.error for file in reports] == [
         None,
