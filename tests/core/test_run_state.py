@@ -42,6 +42,55 @@ def test_a_call_that_is_reported_again_while_it_is_open_counts_once() -> None:
     assert run.calls(3) == "..w"
 
 
+def test_outcomes_of_a_round_that_come_after_it_is_forgotten_are_passed_over() -> None:
+    run = Run()
+    asked = [(name, f"{name}{number}") for number in range(1_000) for name in "abc"]
+    for name, call_id in asked:
+        run.ask(name, call_id)
+    for _, call_id in asked[:-400]:
+        run.end(call_id)
+    assert run.ask("a", "next") in ".w"
+
+
+def test_outcomes_of_a_round_that_come_late_count_while_it_is_remembered() -> None:
+    run = Run()
+    asked = [(name, f"{name}{number}") for number in range(1_000) for name in "abc"]
+    for name, call_id in asked:
+        run.ask(name, call_id)
+    for _, call_id in asked:
+        run.end(call_id)
+    assert run.ask("a", "next") == "X"
+
+
+def test_a_call_that_is_rolled_back_after_it_is_forgotten_leaves_the_others_alone() -> None:
+    run = Run()
+    run.ask("long ago", "open")
+    for number in range(1_000):
+        run.ask(f"n{number}", f"n{number}")
+        run.end(f"n{number}")
+    assert run.calls(4) == "...w"
+    run.guard.retract(["open"], run_id="run")
+    assert run.calls(2, prefix="d") == "wB"
+
+
+def test_identical_calls_of_one_reply_keep_their_place_when_earlier_calls_are_rolled_back() -> None:
+    run = Run()
+    earlier = [f"n{number}" for number in range(20)]
+    for name in earlier:
+        run.ask(name, name)
+        run.end(name)
+    for call_id in ("one", "other"):
+        run.ask("a", call_id, turn="both")
+    run.guard.before("edit", {"path": "f", "content": "new"}, call_id="write", run_id="run")
+    run.end("one")
+    run.end("write")
+    run.ask("x", "x")
+    run.end("x")
+    run.guard.retract(earlier, run_id="run")
+    run.end("other", "news")
+    assert run.calls(5, prefix="d") == "...ww"
+
+
 def test_an_id_may_be_used_anew_after_its_outcome() -> None:
     run = Run()
     answers = ""

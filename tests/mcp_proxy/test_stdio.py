@@ -32,6 +32,8 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
+MORE_THAN_A_PIPE_HOLDS = 64 * 1024
+
 META = {"progressToken": "p1"}
 HELLO = request(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "c"})
 READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
@@ -255,7 +257,19 @@ def test_many_calls_at_once_keep_their_lines_whole(config: str) -> None:
     sender.join()
     assert sorted(one["id"] for one in found) == list(range(2000))
     played.close()
-    played.end()
+    code, err = played.end()
+    assert code == 0
+    assert "fault in the guard" not in err
+
+
+def test_a_client_that_never_reads_our_standard_error_is_served_on(config: str) -> None:
+    played = Played(proxied("--config", config, "--mode", "observe"))
+    for number in range(3_000):
+        played.ask(call(number, "same", n=number // 4))  # a line for each four
+    played.close()
+    code, err = played.end()
+    assert code == 0
+    assert len(err) > MORE_THAN_A_PIPE_HOLDS
 
 
 def test_what_is_printed_by_the_way_is_no_protocol(config: str, tmp_path: Path) -> None:

@@ -145,8 +145,9 @@ class _TextFormatter(logging.Formatter):
 
 def _log(form: Literal["text", "json"], verbose: bool) -> None:
     from loopwarden.telemetry.json_log import JsonFormatter
+    from loopwarden.telemetry.unblocked import UnblockedHandler
 
-    handler = logging.StreamHandler(sys.stderr)
+    handler = UnblockedHandler(sys.stderr)
     handler.setFormatter(
         JsonFormatter() if form == "json" else _TextFormatter("%(asctime)s %(levelname)s %(message)s")
     )

@@ -131,6 +131,8 @@ def _serve(
 
 
 def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    from loopwarden.telemetry.unblocked import UnblockedHandler
+
+    handler = UnblockedHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("loopwarden: %(message)s"))
     log.logger.addHandler(handler)

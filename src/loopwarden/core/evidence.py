@@ -54,7 +54,8 @@ class Evidence:
     def settle(self, group: Entry, shared: bytes, outcome: Observed) -> None:
         """A call whose turn was over has its outcome; `shared` is that of its identical siblings too."""
         position = group.position
-        self.log.settle(position, shared)
+        if not self.log.settle(position, shared):
+            return
         if outcome.flags:
             self.log.marked[position] = outcome
         self._cycle.compare(self.log, position)
@@ -69,7 +70,7 @@ class Evidence:
         rows = self.rows
         rows.remove({one for one in rows.standing() if (one.twin or one).position in positions})
         self.log, moved = self.log.without(positions)
-        for entry in {*others, *rows.standing()}:
+        for entry in {*others, *(one.twin or one for one in rows.standing())}:
             entry.position = moved.get(entry.position, NEVER)
         self._alternation = Alternation()
         self._cycle = Cycle()

@@ -233,17 +233,17 @@ class Log:
             self._let_go(position - self._depth)
         return position
 
-    def settle(self, position: int, outcome: bytes) -> None:
-        """The outcome of a call whose turn was already over; one that is no longer kept is ignored."""
+    def settle(self, position: int, outcome: bytes) -> bool:
+        """The outcome of a call whose turn was already over; false for one that is no longer kept."""
         self.open.pop(position, None)
-        if position < self.base:
-            return
+        if position < self.end - self._depth:
+            return False
         index = position - self.base
         first = self.outcomes[index] is None
         self.outcomes[index] = outcome
         known = self.known.get(self.signatures[index])
         if position < self.start or not isinstance(known, Repeats):
-            return
+            return True
         if known.floor < self.floor and not self.uses[index].poll:
             known.reset(self.floor)
         if position > known.completed:
@@ -252,6 +252,7 @@ class Log:
             known.streak += position >= known.floor
         else:
             self._recount(self.signatures[index], known)
+        return True
 
     def reset(self) -> None:
         """Start the counts of all calls but polls afresh."""

@@ -377,13 +377,12 @@ class RunState:
         self._evidence.rows.remove(gone)
         self._present = [entry for entry in self._present if entry not in gone]
         self._siblings = {name: one for name, one in self._siblings.items() if one[0] not in gone}
-        positions = self._evidence.log.find(wanted)
-        positions.update(entry.position for entry in gone if entry.position != NEVER)
         log = self._evidence.log
+        positions = log.find(wanted)
+        positions.update(entry.position for entry in gone if entry.position >= log.base)
         undone = {entry.signature for entry in gone} | {log.signatures[one - log.base] for one in positions}
         if positions:
-            others = [entry for entry, _ in self._open.values() if entry.position != NEVER]
-            self._evidence.without(positions, others)
+            self._evidence.without(positions, [entry.twin or entry for entry, _ in self._open.values()])
         for name in undone.intersection(self._writes):
             if not self._succeeded(name):
                 del self._writes[name]
