@@ -34,6 +34,12 @@ class Run:
             self.end(f"{prefix}{number}")
         return answers
 
+    def others(self, count: int, name: str = "n") -> None:
+        """Calls that come once, with results of their own."""
+        for number in range(count):
+            self.ask(f"{name}{number}", f"{name}{number}")
+            self.end(f"{name}{number}", f"{name} {number}")
+
 
 def test_a_call_that_is_reported_again_while_it_is_open_counts_once() -> None:
     run = Run()
@@ -89,6 +95,88 @@ def test_identical_calls_of_one_reply_keep_their_place_when_earlier_calls_are_ro
     run.guard.retract(earlier, run_id="run")
     run.end("other", "news")
     assert run.calls(5, prefix="d") == "...ww"
+
+
+@pytest.mark.parametrize("others", [50, 1_000])
+def test_refusals_of_a_call_count_however_many_calls_came_since(others: int) -> None:
+    run = Run(SMALL | {"globalCircuitBreakerThreshold": 99})
+    assert run.calls(10) == "...wwBBBBB"
+    run.others(others)
+    assert run.ask("a", "probe") == "w"
+
+
+def test_refusals_of_a_call_that_had_news_since_do_not_count() -> None:
+    run = Run(SMALL | {"globalCircuitBreakerThreshold": 99})
+    assert run.calls(10) == "...wwBBBBB"
+    run.others(5)
+    assert run.ask("a", "probe") == "w"
+    run.end("probe", "news")
+    run.others(1_000, "m")
+    assert run.ask("a", "later") == "."
+
+
+@pytest.mark.parametrize(("result", "answers"), [("same", "..wB"), ("news", "..ww")])
+def test_an_outcome_that_comes_after_its_call_left_the_window_is_what_the_call_gave(
+    result: str, answers: str
+) -> None:
+    run = Run(SMALL | {"refusedCallLimit": 99})
+    run.ask("a", "early")
+    run.ask("a", "late")
+    run.others(40)
+    run.end("early")
+    for number in range(5):
+        run.ask("xyzxy"[number], f"x{number}")
+        run.guard.after(f"x{number}", error="permission denied", run_id="run")
+    assert run.ask("a", "refused") == "B"
+    run.end("late", result)  # what it gave before: the refusal still counts
+    assert run.ask("a", "probe") == "w"
+    run.end("probe")
+    assert run.calls(4, prefix="d") == answers
+
+
+@pytest.mark.parametrize(("twin", "answer"), [("permission denied", "w"), ("no such host", ".")])
+def test_a_failure_beside_a_call_that_runs_on_is_remembered_when_others_are_rolled_back(
+    twin: str, answer: str
+) -> None:
+    run = Run()
+    for call_id in ("runs on", "failed"):
+        run.ask("a", call_id, turn="both")
+    run.guard.after("failed", error=twin, run_id="run")
+    for number in range(100):
+        run.ask(f"n{number}", f"n{number}")  # so many that the rows go on past the one that runs
+    for name in "xy":
+        run.ask(name, name)
+        run.guard.after(name, error="permission denied", run_id="run")
+    run.guard.retract(["n50"], run_id="run")
+    assert run.ask("z", "z") == answer
+
+
+@pytest.mark.parametrize(("gone", "answer"), [(["one", "other"], "."), ([], "B")])
+def test_identical_calls_of_one_reply_are_rolled_back_together(gone: list[str], answer: str) -> None:
+    run = Run(SMALL | {"unknownToolThreshold": 3})
+    for call_id in ("one", "other"):
+        run.ask("a", call_id, turn="both")
+    run.guard.after("other", error="Unknown tool: read", run_id="run")
+    run.guard.retract(gone, run_id="run")
+    for name in "xy":
+        run.ask(name, name)
+        run.guard.after(name, error="Unknown tool: read", run_id="run")
+    assert run.ask("z", "z") == answer
+
+
+@pytest.mark.parametrize("turn", ["both", None])
+def test_identical_calls_of_one_reply_that_end_apart_have_one_place_after_a_compaction(
+    turn: str | None,
+) -> None:
+    run = Run({})
+    for call_id in ("one", "other"):
+        run.ask("a", call_id, turn=turn)
+    run.ask("a", "third")
+    run.guard.compacted(run_id="run")
+    run.end("one")
+    run.end("third")
+    run.end("other")
+    assert run.ask("b", "next") == ("." if turn else "X")
 
 
 def test_an_id_may_be_used_anew_after_its_outcome() -> None:

@@ -46,10 +46,18 @@ class Evidence:
         cycle = self._cycle
         for entry in entries:
             position = log.append(entry)
+            if entry.outcome is None and entry.shared is not None:
+                self._mark(entry)
             self._alternation.push(entry.signature, entry.use, position)
             if cycle.period:
                 cycle.push(log)
         self.rows.close_turn(log.floor)
+
+    def _mark(self, group: Entry) -> None:
+        """A call still runs, of which a twin has ended."""
+        for one in self.rows.pending:
+            if one.twin is group and one.outcome is not None and one.outcome.flags:
+                self.log.marked[group.position] = one.outcome
 
     def settle(self, group: Entry, shared: bytes, outcome: Observed) -> None:
         """A call whose turn was over has its outcome; `shared` is that of its identical siblings too."""
@@ -96,6 +104,7 @@ class Evidence:
         rows = self.rows
         if (
             name not in log.known
+            and not refused
             and not rows.failing
             and not rows.waiting
             and rows.stagnation.count < use.warning

@@ -145,6 +145,11 @@ class Log:
         self.marked: dict[int, Observed] = {}
         self.known: dict[bytes, int | Repeats] = {}
 
+    @property
+    def oldest(self) -> int:
+        """Position of the first call that is kept; those before it are only not thrown away yet."""
+        return max(self.base, self.end - self._depth)
+
     def newest(self, signature: bytes) -> int:
         """Position of the newest call with this signature, `NEVER` where none is kept."""
         known = self.known.get(signature)
@@ -157,11 +162,16 @@ class Log:
         return type(self.known.get(signature)) is Repeats
 
     def outcome(self, signature: bytes) -> bytes | None:
-        """The newest outcome of this signature in the window, `None` where there is none."""
-        known = self.known.get(signature)
-        if known is None:
-            return None
-        return self.outcomes[known - self.base] if isinstance(known, int) else known.outcome
+        """The newest outcome of this signature that is kept, `None` where there is none."""
+        known = self.known.get(signature, NEVER)
+        if isinstance(known, int):
+            return None if known == NEVER else self.outcomes[known - self.base]
+        return known.outcome if known.completed >= self.oldest else None
+
+    def gave(self, outcome: bytes) -> bool:
+        """Whether a call that is kept had this outcome."""
+        first = self.oldest - self.base
+        return outcome in (self.outcomes[first:] if first else self.outcomes)
 
     def counts(self, signature: bytes, poll: bool) -> tuple[int, int]:
         """Calls with this signature in the window, and its no-progress streak."""
@@ -236,18 +246,22 @@ class Log:
     def settle(self, position: int, outcome: bytes) -> bool:
         """The outcome of a call whose turn was already over; false for one that is no longer kept."""
         self.open.pop(position, None)
-        if position < self.end - self._depth:
+        if position < self.oldest:
             return False
         index = position - self.base
         first = self.outcomes[index] is None
         self.outcomes[index] = outcome
         known = self.known.get(self.signatures[index])
-        if position < self.start or not isinstance(known, Repeats):
+        if not isinstance(known, Repeats):
             return True
         if known.floor < self.floor and not self.uses[index].poll:
             known.reset(self.floor)
         if position > known.completed:
             _complete(known, position, outcome)
+            if position < max(known.floor, self.start):
+                known.streak = 0
+        elif position < self.start:
+            pass
         elif first and position > known.broke and outcome == known.outcome:
             known.streak += position >= known.floor
         else:
@@ -295,7 +309,7 @@ class Log:
         """Positions of the newest call with each of the ids, where one is kept."""
         wanted = {_crc(call_id) for call_id in call_ids}
         found = set()
-        for index in range(len(self.ids) - 1, -1, -1):
+        for index in range(len(self.ids) - 1, self.oldest - self.base - 1, -1):
             if self.ids[index] in wanted:
                 wanted.remove(self.ids[index])
                 found.add(index + self.base)
@@ -305,8 +319,9 @@ class Log:
         """A log as if the calls at `positions` had not been, and where the others stand in it."""
         log = Log(self._history, self._depth)
         moved = {}
-        for entry, crc in zip(self.entries(), self.ids, strict=True):
+        for entry in self.entries():
             position = entry.position
+            crc = self.ids[position - self.base]
             if position == self.floor:
                 log.reset()
             if position not in positions:
@@ -318,8 +333,8 @@ class Log:
 
     def entries(self) -> Iterator[Entry]:
         """The calls that are kept, with what is known of their outcomes."""
-        for index, signature in enumerate(self.signatures):
-            entry = Entry("", self.uses[index], signature, self.turns[index], None)
+        for index in range(self.oldest - self.base, len(self.signatures)):
+            entry = Entry("", self.uses[index], self.signatures[index], self.turns[index], None)
             entry.position = index + self.base
             entry.shared = fingerprint = self.outcomes[index]
             if fingerprint is not None:
@@ -329,8 +344,7 @@ class Log:
     def find_known(self) -> None:
         """Find the calls that came only once again, where `known` holds only the others."""
         known = self.known
-        first = max(self.base, self.end - self._depth)
-        for position, signature in enumerate(self.signatures[first - self.base :], first):
+        for position, signature in enumerate(self.signatures[self.oldest - self.base :], self.oldest):
             if signature not in known:
                 known[signature] = position
 
@@ -382,5 +396,3 @@ def _complete(known: Repeats, position: int, outcome: bytes) -> None:
         known.outcome = outcome
         known.streak = 1
     known.completed = position
-    if position < known.floor:
-        known.streak = 0

@@ -323,7 +323,7 @@ class RunState:
         fingerprint = outcome.fingerprint
         if group.shared == fingerprint:
             return  # an identical call of the same turn has counted
-        known = fingerprint in self._evidence.log.outcomes or any(
+        known = self._evidence.log.gave(fingerprint) or any(
             one.shared == fingerprint for one in self._present
         )
         if known or outcome.flags & FAILED:
@@ -368,7 +368,7 @@ class RunState:
             if known is not None:
                 gone.add(known[0])
                 del wanted[call_id]
-        for entry in reversed(self._present):
+        for entry in reversed(self._evidence.rows.pending):
             if entry.call_id in wanted:
                 gone.add(entry)
                 del wanted[entry.call_id]
@@ -379,7 +379,7 @@ class RunState:
         self._siblings = {name: one for name, one in self._siblings.items() if one[0] not in gone}
         log = self._evidence.log
         positions = log.find(wanted)
-        positions.update(entry.position for entry in gone if entry.position >= log.base)
+        positions.update(entry.position for entry in gone if entry.position >= log.oldest)
         undone = {entry.signature for entry in gone} | {log.signatures[one - log.base] for one in positions}
         if positions:
             self._evidence.without(positions, [entry.twin or entry for entry, _ in self._open.values()])
@@ -390,7 +390,7 @@ class RunState:
     def _succeeded(self, name: bytes) -> bool:
         """Whether a call with this signature that is still kept succeeded."""
         log = self._evidence.log
-        outcomes = [outcome for one, outcome in zip(log.signatures, log.outcomes, strict=True) if one == name]
+        outcomes = [one.shared for one in log.entries() if one.signature == name]
         outcomes += [one.shared for one in self._present if one.signature == name]
         return any(outcome is not None and not outcome[-1] & FAILED for outcome in outcomes)
 

@@ -45,22 +45,20 @@ class CompactionGuard:
         idle: Compactions since the last completed call.
     """
 
-    __slots__ = ("_first", "_turn", "_turn_signatures", "idle", "left", "same")
+    __slots__ = ("_first", "_seen", "idle", "left", "same")
 
     def __init__(self) -> None:
         self.left = 0
         self.same = 0
         self.idle = 0
         self._first: tuple[bytes, bytes] | None = None
-        self._turn = -1
-        self._turn_signatures: set[bytes] = set()
+        self._seen: set[tuple[int, bytes]] = set()
 
     def disarm(self) -> None:
         """Look at nothing until the next compaction."""
         self.left = self.same = 0
         self._first = None
-        self._turn = -1
-        self._turn_signatures.clear()
+        self._seen.clear()
 
     def compacted(self, window: int) -> Finding | None:
         """The history was compacted: arm afresh, and judge a row of compactions without work."""
@@ -84,14 +82,12 @@ class CompactionGuard:
         if not self.left:
             return None
         signature = entry.signature
-        if entry.turn != self._turn:
-            self._turn = entry.turn
-            self._turn_signatures.clear()
-        elif signature in self._turn_signatures:
+        place = entry.turn, signature
+        if place in self._seen:
             if self._first is not None and self._first[0] == signature and self._first[1] != outcome:
                 self.same = 0
             return None
-        self._turn_signatures.add(signature)
+        self._seen.add(place)
         if self._first is None:
             self._first = (signature, outcome)
             self.same = 1
