@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.laws.history import Found, groups, outcome
+from tests.laws.history import Found, outcome
+from tests.laws.sameness import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.laws.history import Call, Run, Signature
 
 
 def streak(run: Run, now: Call) -> int:
     """How many outcomes of this signature in a row are the same, refusals included."""
-    same = [group for group in run.window(now) if group[0].sig == now.sig and not run.fenced(group[0])]
+    same = [group for group in run.window() if group[0].sig == now.sig and not run.fenced(group[0])]
     shared = [outcome(group) for group in reversed(same) if outcome(group) is not None]
     count = 0
     for value in shared:
@@ -24,9 +25,9 @@ def streak(run: Run, now: Call) -> int:
     return count + run.refused(now.sig)
 
 
-def past(run: Run, now: Call) -> list[Call]:
+def past(calls: list[Call], now: Call) -> Iterator[Call]:
     """The calls of earlier replies, the newest first, without those that only wait."""
-    return [c for c in reversed(run.executed()) if c.reply != now.reply and c.how.kind != "wait"]
+    return (c for c in reversed(calls) if c.reply != now.reply and c.how.kind != "wait")
 
 
 def counted(run: Run, row: list[Call]) -> int:
@@ -36,9 +37,9 @@ def counted(run: Run, row: list[Call]) -> int:
 
 def unknown_tool_repeat(run: Run, now: Call) -> Found | None:
     row: list[Call] = []
-    for call in past(run, now):
-        missing = call.end.missing
-        if call.tool != now.tool or missing is None or (row and missing != row[0].end.missing):
+    for call in past(run.row, now):
+        missing = call.row_end.missing
+        if call.tool != now.tool or missing is None or (row and missing != row[0].row_end.missing):
             break
         row.append(call)
     count, limit = counted(run, row), run.settings.unknown_tool_threshold
@@ -65,7 +66,7 @@ def known_poll_no_progress(run: Run, now: Call) -> Found | None:
 
 def crowd(run: Run, now: Call) -> Found | None:
     """More identical calls in one reply than the critical number."""
-    count, limit = sum(call.twin(now) for call in run.executed()) + 1, now.how.critical
+    count, limit = sum(len(g) for g in run.present if g[0].sig == now.sig) + 1, now.how.critical
     switches = run.settings.detectors
     watched = switches.known_poll_no_progress if now.how.kind == "poll" else switches.generic_repeat
     if count <= limit or not watched or now.how.kind == "wait":
@@ -76,12 +77,12 @@ def crowd(run: Run, now: Call) -> Found | None:
 def generic_repeat(run: Run, now: Call) -> Found | None:
     if now.how.kind in ("poll", "wait"):
         return None
-    seen = sum(group[0].sig == now.sig and not run.fenced(group[0]) for group in run.window(now))
+    seen = sum(group[0].sig == now.sig and not run.fenced(group[0]) for group in run.window())
     return graded("generic_repeat", now, seen, streak(run, now), frozenset({now.sig}), now.sig)
 
 
 def ping_pong(run: Run, now: Call) -> Found | None:
-    window = [group for group in run.window(now) if group[0].how.kind != "wait"]
+    window = [group for group in run.window() if group[0].how.kind != "wait"]
     if not window or window[-1][0].sig == now.sig or now.how.kind == "wait":
         return None
     pair = (window[-1][0].sig, now.sig)
@@ -104,18 +105,20 @@ def same_ends(side: list[list[Call]]) -> bool:
 
 
 def cycle(run: Run, now: Call) -> Found | None:
-    whole = [g for g in groups(run.executed()) if g[0].reply != now.reply and g[0].made >= run.fence]
+    if all(group[0].sig != now.sig for group in run.groups[-64:]):
+        return None
+    whole = [g for g in run.groups if g[0].made >= run.fence]
     sigs = [g[0].sig for g in whole] + [now.sig]
     for period in range(3, 65):
+        if sigs[-period - 1 : -period] != [now.sig]:
+            continue
         lap = sigs[-period:]
-        if len(lap) < period or any(
-            lap == lap[:p] * (period // p) for p in range(1, period) if period % p == 0
-        ):
+        if any(lap == lap[:p] * (period // p) for p in range(1, period) if period % p == 0):
             continue
         hows = [g[0].how for g in whole[1 - period :]] + [now.how]
         if {how.kind for how in hows} <= {"poll", "wait"}:
             continue
-        firm = max((i + 1 for i, g in enumerate(whole) if outcome(g) is None), default=0)
+        firm = next((i for i in range(len(whole), 0, -1) if outcome(whole[i - 1]) is None), 0)
         warn = max(*(how.warning for how in hows), 3 * period)
         block = max(*(how.critical for how in hows), warn + period)
         if (count := tail(whole[firm:], now, period)) >= block:
@@ -145,12 +148,12 @@ def rotation(lap: list[Signature]) -> Any:
 
 def unknown_tool_churn(run: Run, now: Call) -> Found | None:
     row: list[Call] = []
-    for call in past(run, now):
-        if call.end.missing is None:
+    for call in past(run.row, now):
+        if call.row_end.missing is None:
             break
         row.append(call)
-    works = any(c.tool == now.tool and c.done and not c.end.failed for c in past(run, now))
-    if len({c.end.missing for c in row}) < 2 or (works and now.tool not in {c.tool for c in row}):
+    through = {c.tool for c in row}
+    if len({c.row_end.missing for c in row}) < 2 or (run.works(now.tool) and now.tool not in through):
         return None
     count, limit = counted(run, row), run.settings.unknown_tool_threshold
     if count < limit or now.how.kind == "wait":
@@ -161,24 +164,28 @@ def unknown_tool_churn(run: Run, now: Call) -> Found | None:
 
 def repeated_failure(run: Run, now: Call) -> Found | None:
     row: list[Call] = []
-    for call in past(run, now):
-        if call.tool != now.tool or not call.done or call.end.timed_out:
+    remembered: dict[Any, None] = {}
+    for call in past(run.of_tool.get(now.tool, []), now):
+        end = call.row_end
+        if end is RUNNING or end.timed_out:
             continue
-        cause = row[0].end.cause if row else call.end.cause
-        if not call.end.failed or call.end.cause != cause or call.made < run.fence:
+        if not end.failed or (row and end.cause != row[0].row_end.cause) or call.made < run.fence:
+            break
+        remembered[call.reply] = None
+        if len(remembered) > 2 * now.how.critical:
+            del remembered[call.reply]
             break
         row.append(call)
-    remembered = list(dict.fromkeys(c.reply for c in row))[: 2 * now.how.critical]
-    row = [c for c in row if c.reply in remembered]
-    if len({c.sig for c in row}) < 2 and len({c.end.value for c in row}) < 2:
+    if len({c.sig for c in row}) < 2 and len({c.row_end.value for c in row}) < 2:
         return None
+    cause = row[0].row_end.cause
     return graded("repeated_failure", now, len(remembered), len(remembered), frozenset(), (now.tool, cause))
 
 
 def failure_streak(run: Run, now: Call) -> Found | None:
     row: list[Call] = []
-    for call in past(run, now):
-        if not call.end.failed or call.made < run.fence:
+    for call in past(run.row, now):
+        if not call.row_end.failed or call.made < run.fence:
             break
         row.append(call)
     if (
@@ -194,10 +201,11 @@ def stagnation(run: Run, now: Call) -> Found | None:
     if now.how.kind in ("write", "send"):
         return None
     row: list[Call] = []
-    for call in past(run, now):
-        if call.tool != now.tool or call.end.failed or len(call.end.text.encode()) < 64:
+    for call in past(run.row, now):
+        end = call.row_end
+        if call.tool != now.tool or end.failed or len(end.text.encode()) < 64:
             break
-        if row and call.end.value != row[0].end.value:
+        if row and end.value != row[0].row_end.value:
             break
         row.append(call)
     if len({call.sig for call in row}) < 2:

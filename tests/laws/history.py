@@ -1,4 +1,9 @@
-"""What the model keeps of a run: every call, in the order in which it was asked for."""
+"""What the model keeps of a run: its calls, in the order in which they were asked for.
+
+Of earlier replies it keeps the last places only, as the engine says of its log, and it passes over a call
+that runs on while many others wait for it, as the engine says of its rows. The specification is silent on
+how much is remembered, but for the window.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,30 @@ if TYPE_CHECKING:
     from tests.laws.sameness import Ending, Manner
 
 Signature = tuple[str, str]
+Group = list["Call"]
+"""Identical calls of one reply: they have one place."""
+
+WAITING = 64
+"""Calls that wait for the outcome of an earlier one, before that is passed over by the rows."""
+
+OPEN = 4096
+"""Calls that may be open at once."""
+
+WRITES = 1024
+"""Writes that are remembered, to tell a new one."""
+
+BLOCKS = 64
+"""Loops that are held at once."""
+
+ANNOUNCED = 256
+"""Loops of which it is remembered what was said."""
+
+
+def depth(settings: Settings) -> int:
+    """Places of earlier replies that are kept: two windows, and all that the longest round needs."""
+    longest = 64
+    critical = max(settings.critical_threshold, max(settings.warning_threshold, 3 * longest) + longest)
+    return max(2 * settings.history_size, critical + longest + 1)
 
 
 @dataclass(frozen=True)
@@ -59,7 +88,13 @@ class Found:
 
 @dataclass(eq=False)
 class Call:
-    """A call that was asked for; `made` and `ended` are points of the run's time."""
+    """A call that was asked for.
+
+    Attributes:
+        made: Point of the run's time.
+        seen: How it ended, once the rows of calls have gone on past it.
+        group: The identical calls of its reply, itself included.
+    """
 
     tool: str
     sig: Signature
@@ -68,9 +103,14 @@ class Call:
     id: str
     made: int
     said: Said = Said()
-    refused: bool = False
     end: Ending = RUNNING
-    ended: int = -1
+    seen: Ending | None = None
+    group: Group = field(default_factory=list)
+
+    @property
+    def row_end(self) -> Ending:
+        """How it ended, for the rows of calls: what was known when it was passed over, if it was."""
+        return self.end if self.seen is None else self.seen
 
     @property
     def reply(self) -> Any:
@@ -81,10 +121,6 @@ class Call:
     def done(self) -> bool:
         """Whether it has ended."""
         return self.end is not RUNNING
-
-    def twin(self, other: Call) -> bool:
-        """Whether one reply asked for the same call twice."""
-        return self.reply == other.reply and self.sig == other.sig
 
 
 @dataclass(eq=False)
@@ -130,57 +166,109 @@ class Block:
 
 @dataclass(eq=False)
 class Run:
-    """Everything that happened in a run.
+    """What is known of a run.
 
     Attributes:
-        calls: All calls, refused ones too.
+        groups: Places of earlier replies, the oldest first.
+        present: Places of the present reply.
+        reply: The present reply.
+        began: When its first call was made.
+        row: Calls that ran, in their order, for the detectors of calls in a row.
+        of_tool: The same, by tool.
+        pending: Calls that the rows have not gone past.
+        worked: Tools that succeeded.
         fence: The first call after the newest new write was made at this time or later.
         cleared: When something new came of a call, so that refusals before no longer count.
+        refused_at: When calls were refused, and whether they poll.
+        writes: Writes that succeeded.
         open: Calls that have not ended, by id.
         announced: Level, count and number of the call when a loop was last announced.
         time: Number of the event.
         asked: Number of the call.
         refusals: Refused calls that are not forgiven.
+        fresh: Calls in a row since then that succeeded with something new.
         latched: What ended the run.
         armed: Calls that ended since the compaction, while the guard looks at them.
         compactions: Compactions since a call ended.
-        reply: The newest reply.
     """
 
     settings: Settings
-    calls: list[Call] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    present: list[Group] = field(default_factory=list)
+    reply: Any = None
+    began: int = 0
+    row: list[Call] = field(default_factory=list)
+    of_tool: dict[str, list[Call]] = field(default_factory=dict)
+    pending: list[Call] = field(default_factory=list)
+    worked: set[str] = field(default_factory=set)
     fence: int = 0
     cleared: dict[Signature, int] = field(default_factory=dict)
+    refused_at: dict[Signature, tuple[list[int], bool]] = field(default_factory=dict)
+    writes: dict[Signature, None] = field(default_factory=dict)
     open: dict[str, Call] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list)
     announced: dict[Any, tuple[str, int, int]] = field(default_factory=dict)
     time: int = 0
     asked: int = 0
     refusals: int = 0
+    fresh: int = 0
     latched: Said | None = None
     armed: list[Call] | None = None
     compactions: int = 0
-    reply: Any = None
     last_at: float | None = None
 
-    def executed(self) -> list[Call]:
-        """The calls that count: those that ran, of tools that are not exempt."""
-        return [call for call in self.calls if not call.refused and not call.how.exempt]
+    def comes(self, call: Call) -> None:
+        """A call is asked for; the one of another reply ends the present one."""
+        if call.reply == self.reply:
+            return
+        self.reply, self.began = call.reply, call.made
+        self.groups += self.present
+        self.present = []
+        del self.groups[: -depth(self.settings)]
+        while self.pending and (self.pending[0].done or len(self.pending) > WAITING):
+            passed = self.pending.pop(0)
+            passed.seen = passed.end
+            if passed.how.kind != "wait" and passed.done and not passed.end.failed:
+                self.worked.add(passed.tool)
 
-    def window(self, now: Call) -> list[list[Call]]:
-        """The last calls, twins of one reply as one; without the siblings of the present call.
+    def runs(self, call: Call) -> None:
+        """It may run."""
+        self.open[call.id] = call
+        if len(self.open) > OPEN:
+            del self.open[next(iter(self.open))]
+        if call.how.exempt:
+            return
+        call.group = next((g for g in self.present if g[0].sig == call.sig), [])
+        if not call.group:
+            self.present.append(call.group)
+        call.group.append(call)
+        self.row.append(call)
+        self.of_tool.setdefault(call.tool, []).append(call)
+        self.pending.append(call)
 
-        They have their place where the reply first asked for one of them. Calls that only wait take none.
-        """
-        past = [call for call in self.executed() if call.reply != now.reply]
-        kept: list[list[Call]] = []
+    def window(self) -> list[Group]:
+        """The last places of earlier replies. Calls that only wait take none of them."""
+        kept: list[Group] = []
         places = 0
-        for group in reversed(groups(past)):
+        for group in reversed(self.groups):
             places += group[0].how.kind != "wait"
             if places > self.settings.history_size:
                 break
-            kept.insert(0, group)
-        return kept
+            kept.append(group)
+        return kept[::-1]
+
+    def works(self, tool: str) -> bool:
+        """Whether a tool has succeeded in an earlier reply."""
+        ended = (c for c in self.pending if c.reply != self.reply and c.how.kind != "wait" and c.done)
+        return tool in self.worked or any(c.tool == tool and not c.end.failed for c in ended)
+
+    def last(self, call: Call) -> Any:
+        """What came of the twins of a call, else of the newest call like it that has ended."""
+        like = [g for g in self.groups if g[0].sig == call.sig and g is not call.group]
+        for group in ([c for c in call.group if c is not call], *reversed(like)):
+            if (value := outcome(group)) is not None:
+                return value
+        return None
 
     def fenced(self, call: Call) -> bool:
         """Whether a new write made the evidence of this call void: that of earlier replies but for polls."""
@@ -188,8 +276,8 @@ class Run:
 
     def refused(self, sig: Signature) -> int:
         """Refusals that add to the streak of a signature: since something new came of it."""
-        since = self.cleared.get(sig, 0)
-        return sum(c.refused and c.sig == sig and c.made > since for c in self.calls)
+        times, _ = self.refused_at.get(sig, ((), False))
+        return sum(time > self.cleared.get(sig, 0) for time in times)
 
     def free(self, block: Block) -> None:
         """Something new: the loop is no loop any more."""
@@ -197,16 +285,53 @@ class Run:
         for sig in block.found.members | block.refused:
             self.cleared[sig] = self.time
 
+    def undo(self, ids: Iterable[str]) -> list[Call]:
+        """Calls were not made: those that run, and the newest of the others that are kept."""
+        found = [self.open.pop(name) for name in ids if name in self.open]
+        wanted = set(ids) - {call.id for call in found}
+        for group in (*reversed(self.present), *reversed(self.groups)):
+            for call in reversed(group):
+                if call.id in wanted:
+                    wanted.remove(call.id)
+                    found.append(call)
+        again = False
+        for call in found:
+            again = again or any(group is call.group for group in self.groups)
+            if call in self.pending:
+                self.pending.remove(call)
+            if call.group:
+                call.group.remove(call)
+            if call in self.row:
+                self.row.remove(call)
+                self.of_tool[call.tool].remove(call)
+        self.groups = [group for group in self.groups if group]
+        self.present = [group for group in self.present if group]
+        if again:
+            self._go_again()
+        for sig in {call.sig for call in found} & self.writes.keys():
+            ended = [c.end for g in (*self.groups, *self.present) for c in g if c.sig == sig and c.done]
+            if all(end.failed for end in ended):
+                del self.writes[sig]
+        return found
 
-def groups(calls: Iterable[Call]) -> list[list[Call]]:
-    """Identical calls of one reply together, at the place of the first."""
-    found: dict[Any, list[Call]] = {}
-    for call in calls:
-        found.setdefault((call.reply, call.sig), []).append(call)
-    return list(found.values())
+    def _go_again(self) -> None:
+        """The rows start again with the calls that are kept, by their places, and what is known by now."""
+        passed = [call for group in self.groups for call in group if call.seen is not None]
+        for call in passed:
+            call.seen = next((c.end for c in call.group if c.done), RUNNING)
+        self.row = passed + self.pending
+        self.of_tool = {}
+        for call in self.row:
+            self.of_tool.setdefault(call.tool, []).append(call)
 
 
-def outcome(group: list[Call]) -> Any:
+def outcome(group: Iterable[Call]) -> Any:
     """What came of identical calls of one reply: something of its own if they differ, `None` if all run."""
-    values = {call.end.value for call in group if call.done}
-    return next(iter(values), None) if len(values) < 2 else group[0]
+    first: Call | None = None
+    for call in group:
+        if call.end is RUNNING:
+            continue
+        if first is not None and call.end.value != first.end.value:
+            return first.group[0]
+        first = first or call
+    return first and first.end.value

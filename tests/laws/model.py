@@ -1,7 +1,7 @@
-"""The guard once more, as plainly as its specification says it: slow, unbounded, without digests.
+"""The guard once more, as plainly as its specification says it: slow, without digests.
 
-Every call of a run is kept, and each detector looks through all of them at each call. The engine must
-give the same answers to the same events.
+Each detector looks through all calls that are kept, at each call. The engine must give the same answers to
+the same events.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
-from tests.laws.detectors import DETECTORS, global_circuit_breaker
-from tests.laws.history import Block, Call, Run, Said, groups, outcome
+from tests.laws.detectors import DETECTORS, global_circuit_breaker, past
+from tests.laws.history import ANNOUNCED, BLOCKS, WRITES, Block, Call, Run, Said, outcome
 from tests.laws.sameness import ending, manner, signature
 
 if TYPE_CHECKING:
@@ -78,12 +78,10 @@ class Model:
             event.call_id,
             run.time,
         )
+        run.comes(call)
         call.said = Said() if how.exempt else self.judge(run, call)
-        call.refused = call.said.action in ("block", "abort")
-        run.calls.append(call)
-        run.reply = call.reply
-        if not call.refused:
-            run.open[event.call_id] = call
+        if call.said.action not in ("block", "abort"):
+            run.runs(call)
         return call.said
 
     def found(self, run: Run, call: Call) -> list[Found]:
@@ -126,6 +124,8 @@ class Model:
         if held.found.detector in ONE_REFUSAL:
             held.opens()
         run.refusals += 1
+        run.fresh = 0
+        run.refused_at.setdefault(call.sig, ([], call.how.kind == "poll"))[0].append(run.time)
         if on_critical == "abort" or run.refusals >= self.settings.refused_call_limit:
             return self.abort(run, held.found)
         return self.say(run, held.found, "block")
@@ -142,11 +142,12 @@ class Model:
         """Refuse the calls of a loop from now on."""
         run.blocks = [b for b in run.blocks if b.found.loop != found.loop]
         block = Block(found, {})
-        for other in run.executed():
-            if block.holds(other) and other.done and (other.reply != now.reply or other.twin(now)):
-                block.ends[other.sig] = outcome([c for c in run.executed() if c.twin(other)])
-                block.missing = other.end.missing
+        for group in (*run.groups, *(g for g in run.present if g[0].sig == now.sig)):
+            if block.holds(group[0]) and (value := outcome(group)) is not None:
+                block.ends[group[0].sig] = value
+        block.missing = next((other.row_end.missing for other in past(run.row, now)), None)
         run.blocks.append(block)
+        del run.blocks[:-BLOCKS]
         return block
 
     def abort(self, run: Run, found: Found) -> Said:
@@ -168,12 +169,14 @@ class Model:
         """The verdict, and whether the model is to be told now."""
         if found is None:
             return Said()
-        level, count, when = run.announced.get(found.loop, ("", 0, run.asked))
+        level, count, when = run.announced.pop(found.loop, ("", 0, run.asked))
         higher = level == "" or (level == "warning" and found.level == "critical")
         announce = higher or found.count >= count + 10 or run.asked - when > self.settings.history_size
         run.announced[found.loop] = (
             (found.level, found.count, run.asked) if announce else (level, count, run.asked)
         )
+        if len(run.announced) > ANNOUNCED:
+            del run.announced[next(iter(run.announced))]
         error = "tool_loop_persisted" if action == "abort" else None
         acts = self.rolling
         return Said(
@@ -192,21 +195,20 @@ class Model:
         call = run.open.pop(event.call_id, None)
         if call is None or run.latched is not None:
             return Said()
-        written = {c.sig for c in run.executed() if c.done and not c.end.failed and c.how.kind == "write"}
-        call.end, call.ended = ending(call.how, event), run.time
         run.compactions = 0
         if call.how.exempt:
             return Said()
-        newest = [
-            outcome(g) for g in groups(c for c in run.executed() if c.sig == call.sig and c is not call)
-        ]
-        known = [value for value in newest if value is not None]
-        if not known or known[-1] != call.end.value:
+        last = run.last(call)
+        known = {outcome(g) for g in (*run.groups, *run.present)} if run.refusals else set()
+        alike = outcome(call.group)
+        call.end = ending(call.how, event)
+        if last is None or last != call.end.value:
             run.cleared[call.sig] = run.time
+        if call.how.kind != "wait" and alike != call.end.value:
+            self.forgive(run, call, known)
         self.settle(run, call)
-        if call.how.kind == "write" and not call.end.failed and call.sig not in written:
-            self.new_write(run)
-        self.forgive(run)
+        if call.how.kind == "write" and not call.end.failed and call.sig not in run.writes:
+            self.new_write(run, call)
         return self.post_compaction(run, call)
 
     def settle(self, run: Run, call: Call) -> None:
@@ -222,8 +224,11 @@ class Model:
                 if block.others >= self.settings.warning_threshold:
                     block.opens()
 
-    def new_write(self, run: Run) -> None:
+    def new_write(self, run: Run, call: Call) -> None:
         """What follows a write that was not made before is a new experiment."""
+        run.writes[call.sig] = None
+        if len(run.writes) > WRITES:
+            del run.writes[next(iter(run.writes))]
         resets = self.settings.reset_on_write
         for block in list(run.blocks):
             if resets and block.found.detector in FREED:
@@ -231,26 +236,15 @@ class Model:
             else:
                 block.opens()
         if resets:
-            run.fence = min((c.made for c in run.calls if c.reply == run.reply), default=run.time)
-            for other in run.calls:
-                if other.how.kind != "poll":
-                    run.cleared[other.sig] = run.time
+            run.fence = run.began
+            for sig, (_, polls) in run.refused_at.items():
+                if not polls:
+                    run.cleared[sig] = run.time
 
-    def forgive(self, run: Run) -> None:
+    def forgive(self, run: Run, call: Call, known: set[object]) -> None:
         """New successes in a row make up for refusals."""
-        last = max((c.made for c in run.calls if c.refused), default=-1)
-        done = sorted((c for c in run.executed() if c.done), key=lambda c: c.ended)
-        row = 0
-        for place, call in enumerate(done):
-            if (
-                call.ended < last
-                or call.how.kind == "wait"
-                or outcome([c for c in done[:place] if c.twin(call)]) == call.end.value
-            ):
-                continue
-            fresh = call.end.value not in {outcome(group) for group in groups(done[:place])}
-            row = row + 1 if fresh and not call.end.failed else 0
-        if row >= self.settings.warning_threshold:
+        run.fresh = 0 if call.end.value in known or call.end.failed else run.fresh + 1
+        if run.fresh >= self.settings.warning_threshold:
             run.refusals = 0
 
     def post_compaction(self, run: Run, call: Call) -> Said:
@@ -297,18 +291,13 @@ class Model:
             self.runs[None] = Run(self.settings, last_at=run.last_at)
             return
         run.refusals = 0
+        run.fresh = 0
         for block in run.blocks:
             block.opens()
 
     def retract(self, run: Run, ids: tuple[str, ...]) -> None:
         """A reply is rolled back."""
-        for name in ids:
-            call = run.open.pop(name, None) or next(
-                (c for c in reversed(run.executed()) if c.id == name), None
-            )
-            if call is None:
-                continue
-            run.calls.remove(call)
+        for call in run.undo(ids):
             for block in run.blocks:
                 if block.probe is call:
                     block.probe = None

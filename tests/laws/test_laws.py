@@ -258,6 +258,8 @@ def _endless(kind: str) -> Iterator[Event]:
             yield Outcome(call_id=f"c{n}", error=f"Unknown tool: tool-{n}")
         elif kind == "same failure":
             yield Outcome(call_id=f"c{n}", error="permission denied")
+        elif kind == "late":
+            yield Outcome(call_id=f"c{n - 1000}", error=f"no {n}")
         elif kind != "open":
             yield Outcome(call_id=f"c{n}", result=n)
         if kind == "mixed" and n % 50 == 0:
@@ -265,7 +267,19 @@ def _endless(kind: str) -> Iterator[Event]:
 
 
 FEWER = Detectors(generic_repeat=False, known_poll_no_progress=False)
-KINDS = ("tools", "failing", "unknown", "same failure", "open", "turn", "turns", "twins", "mixed", "plain")
+KINDS = (
+    "tools",
+    "failing",
+    "unknown",
+    "same failure",
+    "open",
+    "late",
+    "turn",
+    "turns",
+    "twins",
+    "mixed",
+    "plain",
+)
 
 
 @pytest.mark.parametrize(("kind", "detectors"), [*((kind, Detectors()) for kind in KINDS), ("twins", FEWER)])
