@@ -228,9 +228,7 @@ def test_a_fault_of_the_guard_lets_the_call_run(caplog: pytest.LogCaptureFixture
     assert guard.after("a9", result=1, run_id=broken) is ALLOW
     assert guard.feed(Compaction(run_id=broken)) is ALLOW
     assert guard.feed(UserMessage(run_id=broken)) is ALLOW
-    assert [record.message for record in caplog.records].count(
-        "fault in the guard: the call is let through"
-    ) == 5
+    assert {record.message for record in caplog.records} == {"fault in the guard: the call is let through"}
     assert calls(guard, 1)[0].count == 3
 
 

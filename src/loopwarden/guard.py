@@ -23,7 +23,7 @@ from loopwarden.opening import opened
 from loopwarden.runs import Runs
 from loopwarden.shared_runs import SharedRuns
 from loopwarden.stores import IDLE_SECONDS, MAX_RUNS
-from loopwarden.telemetry import log
+from loopwarden.telemetry.faults import Faults
 from loopwarden.telling import Telling
 
 if TYPE_CHECKING:
@@ -250,6 +250,7 @@ class LoopGuard(Verbs):
         )
         self._watched = self._telling.observer is not None
         self._on_error = on_error
+        self._faults = Faults()
         self._lock = _lock_of(self._runs)
         self._numbers = itertools.count(1)
         _guards.add(self)
@@ -349,7 +350,7 @@ class LoopGuard(Verbs):
         if self._on_error == "raise":
             raise  # noqa: PLE0704 - the exception that is being handled
         if not isinstance(sys.exception(), StoreError):  # the log tells of those once, not each time
-            log.logger.exception("fault in the guard: the call is let through")
+            self._faults.tell("fault in the guard: the call is let through")
         return ALLOW
 
     def _examine(self, session_id: str | None, event: Event) -> tuple[Verdict, bytes | None]:

@@ -23,6 +23,7 @@ from loopwarden.live_runs import Answered, LiveRun, Told
 from loopwarden.shared_runs import SharedRuns, key_text
 from loopwarden.stores.journal import Entry, Found
 from loopwarden.telemetry import log
+from loopwarden.telemetry.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +64,7 @@ class JournaledRuns(SharedRuns):
         clock: Seconds that don't go back.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_journals", "_kept", "_lock")
+    __slots__ = ("__weakref__", "_clock", "_faults", "_journals", "_kept", "_lock")
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class JournaledRuns(SharedRuns):
         self._journals = store
         self._clock = clock
         self._kept: OrderedDict[str, LiveRun] = OrderedDict()
+        self._faults = Faults()
         self._lock = threading.Lock()
         _journaled.add(self)
 
@@ -159,7 +161,7 @@ class JournaledRuns(SharedRuns):
             except Exception:
                 if len(turns) == 1:
                     raise
-                log.logger.exception("fault in the guard: the call is let through")
+                self._faults.tell("fault in the guard: the call is let through")
                 turn.answer = Answered(ALLOW)
 
     def _follow(self, turn: _Turn) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from loopwarden.events import Compaction
 from loopwarden.telemetry import log
+from loopwarden.telemetry.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,7 +73,16 @@ class Telling:
         observer: Told of everything; `None`: nobody is.
     """
 
-    __slots__ = ("_listeners", "_logged", "_own", "_quiet_until", "_raises", "_settings", "observer")
+    __slots__ = (
+        "_faults",
+        "_listeners",
+        "_logged",
+        "_own",
+        "_quiet_until",
+        "_raises",
+        "_settings",
+        "observer",
+    )
 
     def __init__(
         self,
@@ -86,6 +96,7 @@ class Telling:
     ) -> None:
         self._settings = settings
         self._listeners = tuple(listeners)
+        self._faults = Faults()
         self._raises = raises
         self._logged: dict[tuple[str | None, str | None, str | None], None] = {}
         self._quiet_until = -_QUIET_SECONDS
@@ -168,13 +179,15 @@ class Telling:
 
     def _record_fault(self) -> None:
         """A disk that is full stays so for a while, and every event would say it."""
+        if self._raises:
+            raise  # noqa: PLE0704 - the exception that is being handled
         now = time.monotonic()
-        if self._raises or now >= self._quiet_until:
+        if now >= self._quiet_until:
             self._quiet_until = now + _QUIET_SECONDS
-            self._fault("the run record (told once a minute)")
+            log.logger.exception("fault in the run record (told once a minute)")
 
     def _fault(self, where: str) -> None:
         """Called while an exception is handled."""
         if self._raises:
             raise  # noqa: PLE0704 - the exception that is being handled
-        log.logger.exception("fault in %s", where)
+        self._faults.tell(f"fault in {where}")

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.mcp_proxy.wire import RequestId, dump, elements, id_key, parse, with_note
-from loopwarden.telemetry import log
+from loopwarden.telemetry.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +89,7 @@ class Relay:
         self._open: dict[tuple[bool, RequestId], _Call | _Fetch] = {}
         self._tasks: dict[str, _Call] = {}
         self._paused: dict[tuple[str, bytes, str], _Call] = {}
+        self._faults = Faults()
 
     def from_client(self, line: bytes) -> tuple[bytes, bytes]:
         """What goes on to the server, and what the client is answered at once; either may be empty."""
@@ -97,7 +98,7 @@ class Relay:
         try:
             return self.read_client(line)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
-            log.logger.exception("fault in the proxy: a line of the client goes on as it is")
+            self._faults.tell("fault in the proxy: a line of the client goes on as it is")
             return line, b""
 
     def from_server(self, line: bytes) -> bytes:
@@ -107,7 +108,7 @@ class Relay:
         try:
             return self.read_server(line)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
-            log.logger.exception("fault in the proxy: a line of the server goes on as it is")
+            self._faults.tell("fault in the proxy: a line of the server goes on as it is")
             return line
 
     def read_client(self, line: bytes) -> tuple[bytes, bytes]:
