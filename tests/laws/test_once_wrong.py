@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SAME, OTHER, DENIED = 0, 1, 3
 NEWS = len(RESULTS)
 ROUNDS = "1011011101101110110110"
+HOLDS_A_ROUND = "1000" + "110" * 4
+HOLDS_NONE = "1000" + "110" * 2
 
 
 def step(tool: str, result: int = SAME, argument: int = 0, **more: Any) -> Step:
@@ -65,6 +67,14 @@ STREAMS: dict[str, tuple[Mapping[str, Any], list[Step]]] = {
     "a longer round that ends in a shorter one": (
         {"warning_threshold": 4, "critical_threshold": 5, "detectors": ALONE},
         [step("look", (SAME, DENIED)[n > 12], int(letter)) for n, letter in enumerate(ROUNDS)],
+    ),
+    "a round that holds a shorter one": (
+        {"detectors": ALONE},
+        [step("look", argument=int(letter)) for letter in HOLDS_A_ROUND * 6],
+    ),
+    "a round that holds two laps of a shorter one": (
+        {"detectors": ALONE},
+        [step("look", argument=int(letter)) for letter in HOLDS_NONE * 6],
     ),
 }
 

@@ -99,8 +99,17 @@ class Cycle:
         """
         before = log.end - self.period - log.base
         goes_on = self.period > 0 and before >= 0 and log.signatures[before] == signature
-        if not goes_on and not self._find(signature, log, alternating, floor):
+        if not goes_on and not self._find(signature, log, alternating, floor, LONGEST):
             return None
+        if goes_on and log.end - log.newest(signature) < self.period:
+            shorter = Cycle()  # a round may end in a shorter one, which counts
+            if shorter._find(signature, log, alternating, floor, self.period - 1):
+                found = shorter._judge(use, log, floor)
+                if found is not None:
+                    return found
+        return self._judge(use, log, floor)
+
+    def _judge(self, use: ToolUse, log: Log, floor: int) -> Finding | None:
         period = self.period
         self.start = max(self.start, floor)
         length = log.end + 1 - max(self.start, self.cut - period + 1)
@@ -123,15 +132,15 @@ class Cycle:
             level, threshold, length = "critical", needed, finished
         return self._finding(use, log, level, length, threshold)
 
-    def _find(self, signature: bytes, log: Log, alternating: int, floor: int) -> bool:
-        """Look for the shortest round that the present call completes three laps of."""
+    def _find(self, signature: bytes, log: Log, alternating: int, floor: int, longest: int) -> bool:
+        """Look for the shortest round, up to `longest`, that the present call completes three laps of."""
         signatures = log.signatures
         end = len(signatures)
         nearest = log.end - log.newest(signature)
         run = log.row if nearest == 1 else 0
         least = max(SHORTEST, nearest, run + 1, alternating)
         # In a round every call but those of the first lap came before.
-        most = min(LONGEST, (log.again + 1) // (LAPS - 1), (log.end + 1 - floor) // LAPS, (end + 1) // LAPS)
+        most = min(longest, (log.again + 1) // (LAPS - 1), (log.end + 1 - floor) // LAPS, (end + 1) // LAPS)
         if least > most or not (log.repeated(signature) and log.repeated(signatures[end - 1])):
             return False
         near = signatures[end - most : end - least + 1]
