@@ -12,13 +12,13 @@ import threading
 import weakref
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args, overload
 
 from loopwarden.core.settings import Mode
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import current_run, guarded, said
-from loopwarden.journaled_runs import JournaledRuns
+from loopwarden.live_runs import Over
 from loopwarden.opening import opened
 from loopwarden.runs import Runs
 from loopwarden.shared_runs import SharedRuns
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from loopwarden.core.run_state import RunState
     from loopwarden.core.settings import Settings
     from loopwarden.events import Event, Verdict
+    from loopwarden.journaled_runs import JournaledRuns
     from loopwarden.live_runs import Told
     from loopwarden.remote import RemoteRun, RemoteRuns
     from loopwarden.shared_runs import SharedRun
@@ -308,16 +309,17 @@ class LoopGuard(Verbs):
             return lambda found: guarded(self, found, name)
         return guarded(self, function, name)
 
-    def feed_all(self, events: Sequence[Told]) -> list[Verdict]:
-        """Events of different runs at once; where the store is Redis in one go, and each mark counts once."""
-        if not isinstance(self._runs, JournaledRuns):
-            return [self._feed(session, event) for session, event, _ in events]
+    async def feed_all(self, events: Sequence[Told]) -> list[Verdict]:
+        """Events of different runs at once, in a store that keeps journals; each mark counts once."""
+        for session, event, _ in events:
+            if isinstance(event, Over):
+                self._telling.forgotten(session, event.run_id)
         try:
-            answers = self._runs.tell(events)
+            answers = await cast("JournaledRuns", self._runs).tell_awaited(events)
         except Exception:  # noqa: BLE001 - a fault in the guard never breaks the agent
             return [self._fault()] * len(events)
         for (session, event, _), (verdict, compared, again) in zip(events, answers, strict=True):
-            if not again:
+            if not (again or isinstance(event, Over)):
                 self._telling.answered(session, event, verdict, compared)
         return [answer.verdict for answer in answers]
 

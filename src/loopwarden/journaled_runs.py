@@ -7,6 +7,7 @@ outcome is compared by what its call was, so it is put there only while nothing 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -19,9 +20,10 @@ import orjson
 from loopwarden.core.snapshot import VERSION, pack, unpack
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Outcome, ToolCall
-from loopwarden.live_runs import Answered, LiveRun, Told
+from loopwarden.live_runs import Answered, LiveRun, Over, Told
 from loopwarden.shared_runs import SharedRuns, key_text
-from loopwarden.stores.journal import Entry, Found
+from loopwarden.stores.journal import AwaitableStore, Entry, Found
+from loopwarden.stores.waiting import Waited, finished
 from loopwarden.telemetry import log
 from loopwarden.telemetry.faults import Faults
 
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 
     from loopwarden.core.settings import Settings
     from loopwarden.events import Event, Verdict
+    from loopwarden.live_runs import Line
     from loopwarden.runs import Key
-    from loopwarden.stores.journal import JournalStore
+    from loopwarden.stores.journal import AwaitedJournals, JournalStore
 
 LAYOUT: Final = "j1"
 """Version of the lines; the layout of the states in them has its own."""
@@ -132,26 +135,43 @@ class JournaledRuns(SharedRuns):
         """
         if self._settings.enabled is False:
             return [Answered(ALLOW)] * len(events)
-        return self._outages.ask(lambda: self._tell(events))
+        return self._outages.ask(lambda: finished(self._tell(events, Waited(self._journals))))
 
-    def _tell(self, events: Sequence[Told]) -> list[Answered]:
-        turns = []
-        for told in events:
-            key = told.session, told.event.run_id
-            name = self._name(key)
-            turns.append(_Turn(told, name, self._kept_or_new(name, key)))
+    async def tell_awaited(self, events: Sequence[Told]) -> list[Answered]:
+        """As `tell`, on an event loop; a store that can't be awaited is asked in a thread."""
+        if self._settings.enabled is False:
+            return [Answered(ALLOW)] * len(events)
+        store = self._journals
+        if not isinstance(store, AwaitableStore):
+            return await asyncio.to_thread(self.tell, events)
+        return await self._outages.ask_awaited(lambda: self._tell(events, store.awaited()))
+
+    async def close_awaited(self) -> None:
+        """Give back what is held open for the event loop that is running."""
+        if isinstance(self._journals, AwaitableStore):
+            await self._journals.awaited().close()
+
+    async def _tell(self, events: Sequence[Told], journals: AwaitedJournals) -> list[Answered]:
+        turns = [self._turn(told) for told in events]
         until = self._clock() + TRY_SECONDS
         self._each(turns, lambda turn: turn.prepare(careful=self._strict))
         while waiting := [turn for turn in turns if turn.answer is None]:
             if self._clock() >= until:
                 raise StoreError(f"other programs were faster for {TRY_SECONDS:g} seconds")
             for turn, found in zip(
-                waiting, self._journals.append([turn.entry for turn in waiting]), strict=True
+                waiting, await journals.append([turn.entry for turn in waiting]), strict=True
             ):
                 turn.found = found
             self._each(waiting, self._follow)
-        self._each(turns, self._end)
+        for turn in turns:
+            if turn.keeps:
+                await self._end(turn, journals)
         return [turn.answer or Answered(ALLOW) for turn in turns]
+
+    def _turn(self, told: Told) -> _Turn:
+        key = told.session, told.event.run_id
+        name = self._name(key)
+        return _Turn(told, name, self._kept_or_new(name, key))
 
     def _each(self, turns: Sequence[_Turn], step: Callable[[_Turn], None]) -> None:
         """Do something with each; what one raises is not the fault of the others."""
@@ -162,21 +182,23 @@ class JournaledRuns(SharedRuns):
                 if len(turns) == 1:
                     raise
                 self._faults.tell("fault in the guard: the call is let through")
-                turn.answer = Answered(ALLOW)
+                turn.answer, turn.keeps = Answered(ALLOW), False
 
     def _follow(self, turn: _Turn) -> None:
-        live, found = turn.live, turn.found
+        live, found, line = turn.live, turn.found, turn.line
         if not isinstance(found, Found):
             raise found or StoreError("the store says nothing")
         live.follow(found)
         if live.damage is not None and self._strict:
             raise live.damage
-        if found.done:
-            turn.answer = live.take(turn.entry.data)
-        else:
+        if not found.done:
             turn.look()
+        elif line is None:
+            turn.answer = Answered(ALLOW)
+        else:
+            turn.answer = live.take(line.mark, line.step, len(line.data))
 
-    def _end(self, turn: _Turn) -> None:
+    async def _end(self, turn: _Turn, journals: AwaitedJournals) -> None:
         """Write long journals anew, and damaged ones; keep the state at hand."""
         live, name = turn.live, turn.entry.key
         damage, live.damage = live.damage, None
@@ -184,7 +206,7 @@ class JournaledRuns(SharedRuns):
             run = log.one_word(turn.told.event.run_id)
             log.logger.warning("store: %s; the run starts afresh: run=%s", damage, run)
         if live.place is not None and (damage is not None or live.steps >= STEPS or live.size >= SIZE):
-            place = self._journals.rewrite(name, live.place, live.written())
+            place = await journals.rewrite(name, live.place, live.written())
             if place is not None:
                 live.place, live.steps, live.size = place, 0, 0
         self._keep(name, live)
@@ -222,33 +244,35 @@ class JournaledRuns(SharedRuns):
 class _Turn:
     """An event on its way."""
 
-    __slots__ = ("answer", "entry", "found", "live", "told")
+    __slots__ = ("answer", "entry", "found", "keeps", "line", "live", "told")
 
     def __init__(self, told: Told, name: str, live: LiveRun) -> None:
         self.told = told
         self.live = live
         self.answer: Answered | None = None
         self.found: Found | StoreError | None = None
-        self.entry = Entry(name, live.place, b"", alone=False)
+        self.line: Line | None = None
+        self.keeps = type(told.event) is not Over  # whether the state is of use afterwards
+        self.entry = Entry(name, live.place, b"" if self.keeps else None, alone=False)
 
     def prepare(self, *, careful: bool) -> None:
         """What to send first: the event itself, where that can be said without a look at the store."""
-        live, told = self.live, self.told
-        if live.known(told.mark) is None and not (careful and live.place is None):
-            line = live.line(told.event, told.mark, current=False)
-            if line is not None:
-                self._send(line)
+        live = self.live
+        if self.keeps and live.known(self.told.mark) is None and not (careful and live.place is None):
+            self._send(current=False)
 
     def look(self) -> None:
         """The event was not put there, and all is known that was: what to send now, or the answer."""
-        live, told = self.live, self.told
-        self.answer = live.known(told.mark)
+        self.answer = self.live.known(self.told.mark)
         if self.answer is None:
-            self._send(live.line(told.event, told.mark, current=True) or b"")
+            self._send(current=True)
 
-    def _send(self, line: bytes) -> None:
-        alone = type(self.told.event) is Outcome
-        self.entry = Entry(self.entry.key, self.live.place, line, alone=alone)
+    def _send(self, *, current: bool) -> None:
+        event = self.told.event
+        if not isinstance(event, Over):
+            self.line = self.live.line(event, self.told.mark, current=current)
+            data = self.line.data if self.line is not None else b""
+            self.entry = Entry(self.entry.key, self.live.place, data, alone=type(event) is Outcome)
 
 
 class JournaledRun:

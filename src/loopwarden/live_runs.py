@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loopwarden.core.profile import ToolUses
     from loopwarden.core.run_state import RunState
     from loopwarden.core.settings import Settings
+    from loopwarden.core.steps import Step
     from loopwarden.events import Event
     from loopwarden.stores.journal import Found, Place
 
@@ -41,17 +42,27 @@ class Mark(NamedTuple):
     ends: str | None
 
 
+class Over(NamedTuple):
+    """What a host says of a run of which nothing is to be kept.
+
+    Attributes:
+        run_id: The run.
+    """
+
+    run_id: str | None
+
+
 class Told(NamedTuple):
     """An event that the guard is told along with others.
 
     Attributes:
         session: Its session; `None`: the guard's own.
-        event: What happened.
+        event: What happened, or that the run is over.
         mark: What it is known by when it comes again; `None`: nothing.
     """
 
     session: str | None
-    event: Event
+    event: Event | Over
     mark: Mark | None = None
 
 
@@ -67,6 +78,20 @@ class Answered(NamedTuple):
     verdict: Verdict
     compared: bytes | None = None
     again: bool = False
+
+
+class Line(NamedTuple):
+    """A step on its way into a journal.
+
+    Attributes:
+        data: As it stands there.
+        mark: What the step is known by.
+        step: What `take` takes.
+    """
+
+    data: bytes
+    mark: Mark | None
+    step: Step
 
 
 class LiveRun:
@@ -114,7 +139,7 @@ class LiveRun:
         self.used = 0.0
         self.damage: StoreError | None = None
 
-    def line(self, event: Event, mark: Mark | None, *, current: bool) -> bytes | None:
+    def line(self, event: Event, mark: Mark | None, *, current: bool) -> Line | None:
         """An event as a line of the journal.
 
         Args:
@@ -128,7 +153,9 @@ class LiveRun:
         step = step_of(event, self.state, self._uses)
         if step is None and current and isinstance(event, Outcome):
             step = stray(str(event.call_id))
-        return _dump([mark, step]) + b"\n" if step is not None else None
+        if step is None:
+            return None
+        return Line(_dump([list(mark) if mark is not None else None, step]) + b"\n", mark, step)
 
     def known(self, mark: Mark | None) -> Answered | None:
         """What this event was answered; `None` for one that is new."""
@@ -148,15 +175,14 @@ class LiveRun:
             self._begin()
             self.damage = error
 
-    def take(self, line: bytes) -> Answered:
-        """Take the step of a line.
+    def take(self, mark: Mark | None, step: Step, size: int) -> Answered:
+        """Take a step whose line has a size in bytes.
 
         Raises:
             StoreError: It is damaged.
         """
-        mark, step = _step(line)
         self.steps += 1
-        self.size += len(line)
+        self.size += size
         known = self.known(mark)
         if known is not None:
             return known
@@ -172,7 +198,7 @@ class LiveRun:
 
     def _follow(self, line: bytes) -> None:
         if not line.startswith(b"{"):
-            self.take(line)
+            self.take(*_step(line), len(line) + 1)
         elif line.startswith(b'{"answers":'):
             self._answers.update(_answers(line))
         else:
@@ -229,7 +255,7 @@ def _answers(line: bytes) -> dict[str, tuple[str, Verdict]]:
         raise StoreError(f"the answers of a run are damaged: {error}") from error
 
 
-def _step(line: bytes) -> tuple[Mark | None, list[Any]]:
+def _step(line: bytes) -> tuple[Mark | None, Step]:
     try:
         found, step = _parse(line)
         if type(step) is not list:

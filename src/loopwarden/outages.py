@@ -9,7 +9,7 @@ from loopwarden.errors import StoreError
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from loopwarden.stores import Answer
 
@@ -51,18 +51,39 @@ class Outages:
         Raises:
             StoreError: What the question raises; or it is left alone at the moment, and was not asked.
         """
-        began = self._clock()
-        if began < self._until and not now:
-            raise StoreError(f"the {self._name} failed just now and is left alone for a moment")
+        began = self._begin(now=now)
         try:
             answer = question()
         except StoreError as error:
-            failed = self._clock()
-            self._until = failed + min(_PAUSE * (failed - began), self.longest)
-            if self._out.setdefault("since", error) is error:
-                log.logger.warning("%s: %s; calls are let through until it is back", self._name, error)
+            self._failed(began, error)
             raise
+        self._answered()
+        return answer
+
+    async def ask_awaited(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
+        """As `ask`, for a question whose answer is awaited."""
+        began = self._begin()
+        try:
+            answer = await question()
+        except StoreError as error:
+            self._failed(began, error)
+            raise
+        self._answered()
+        return answer
+
+    def _begin(self, *, now: bool = False) -> float:
+        began = self._clock()
+        if began < self._until and not now:
+            raise StoreError(f"the {self._name} failed just now and is left alone for a moment")
+        return began
+
+    def _failed(self, began: float, error: StoreError) -> None:
+        failed = self._clock()
+        self._until = failed + min(_PAUSE * (failed - began), self.longest)
+        if self._out.setdefault("since", error) is error:
+            log.logger.warning("%s: %s; calls are let through until it is back", self._name, error)
+
+    def _answered(self) -> None:
         self._until = 0.0
         if self._out and self._out.pop("since", None) is not None:
             log.logger.warning("%s is back", self._name)
-        return answer

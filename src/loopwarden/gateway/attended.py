@@ -26,12 +26,12 @@ from loopwarden.events import ALLOW, Compaction
 from loopwarden.gateway.names import loop_name, run_name
 from loopwarden.gateway.observers import Place, Speaker
 from loopwarden.guard import GuardSession, LoopGuard
+from loopwarden.live_runs import Over, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from loopwarden.events import Event, Verdict
-    from loopwarden.live_runs import Told
     from loopwarden.telling import Observer
 
 _RUNS: Final = 10_000
@@ -165,29 +165,30 @@ class AttendedGuard(LoopGuard):
                 verdict = ask(event)
         return verdict
 
-    def feed_all(self, events: Sequence[Told]) -> list[Verdict]:
+    async def feed_all(self, events: Sequence[Told]) -> list[Verdict]:
         """See `LoopGuard.feed_all`."""
         if not self._decisions:
-            return super().feed_all(events)
+            return await super().feed_all(events)
         verdicts = dict.fromkeys(range(len(events)), ALLOW)
         asked = {}
         for number, told in enumerate(events):
-            if self._decisions.is_paused(self._run_name(told.session, told.event)):
-                self._show(told.session, told.event)
+            event = told.event
+            if not isinstance(event, Over) and self._decisions.is_paused(self._run_name(told.session, event)):
+                self._show(told.session, event)
             else:
                 asked[number] = told
         if asked:
-            verdicts.update(zip(asked, super().feed_all(list(asked.values())), strict=True))
+            verdicts.update(zip(asked, await super().feed_all(list(asked.values())), strict=True))
         for number, (session_id, event, _) in asked.items():
             verdict = verdicts[number]
             if verdict.action in _REFUSED and verdict.key is not None:
                 loop = loop_name(verdict.key)
                 if self._decisions.is_released(self._run_name(session_id, event), loop):
-                    self._forget(session_id, event.run_id)
-                    verdicts[number] = self._feed(session_id, event)
+                    await super().feed_all([Told(session_id, Over(event.run_id))])
+                    (verdicts[number],) = await super().feed_all([Told(session_id, event)])
         return list(verdicts.values())
 
-    def _run_name(self, session_id: str | None, event: Event) -> str:
+    def _run_name(self, session_id: str | None, event: Event | Over) -> str:
         (agent, mode), session = self._own, session_id
         if type(session_id) is Place:
             (agent, mode), session = session_id.speaker, session_id.session

@@ -112,6 +112,12 @@ class Guards:
             return False
         return True
 
+    async def close_awaited(self) -> None:
+        """Give back what is held open for the event loop that is running."""
+        for guard in list(self._guards.values()):
+            if isinstance(guard.shared, JournaledRuns):
+                await guard.shared.close_awaited()
+
     def close(self) -> None:
         """Give back what the guards hold open."""
         for guard in self._guards.values():

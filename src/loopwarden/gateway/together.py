@@ -1,16 +1,17 @@
 """Events for runs in a store that keeps journals: all that wait at the moment go there in one round trip.
 
-The store tells of events that come again, also to another gateway, so nothing about a run is kept here.
+The store is awaited on the event loop: a thread that asks it would take turns with the one that speaks HTTP,
+and each would wait for the other. It tells of events that come again, also to another gateway, so nothing
+about a run is kept here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.live_runs import Mark, Told
+from loopwarden.live_runs import Mark, Over, Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,6 @@ class Together:
         self._guards = guards
         self._waiting: list[_Waiting] = []
         self._working: asyncio.Task[None] | None = None
-        self._pool = ThreadPoolExecutor(1, "loopwarden-store")
 
     def answer(self, asked: Asked) -> asyncio.Future[Verdict]:
         """Answer one event; it counts also if nobody waits for the answer any more."""
@@ -65,13 +65,12 @@ class Together:
         """Answer what waits, and end."""
         while self._working is not None:
             await asyncio.wait([self._working])
-        self._pool.shutdown()
+        await self._guards.close_awaited()
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         while batch := self._next():
             try:
-                verdicts = await loop.run_in_executor(self._pool, self._tell, [one.asked for one in batch])
+                verdicts = await self._tell([one.asked for one in batch])
             except Exception as error:  # noqa: BLE001 - whoever asked is told
                 for one in batch:
                     if not one.answer.done():
@@ -94,8 +93,8 @@ class Together:
         self._waiting = later
         return list(batch.values())
 
-    def _tell(self, batch: Sequence[Asked]) -> list[Verdict]:
-        """In a thread of its own: the answers to events of different runs."""
+    async def _tell(self, batch: Sequence[Asked]) -> list[Verdict]:
+        """The answers to events of different runs."""
         verdicts: list[Verdict] = [ALLOW] * len(batch)
         groups: dict[LoopGuard, list[tuple[int, Told]]] = {}
         for number, asked in enumerate(batch):
@@ -103,21 +102,20 @@ class Together:
             guard = self._guards.of(body.agent, body.mode)
             place = self._guards.place(body.agent, body.mode, body.session)
             event = event_of(asked)
-            if event is None:
-                guard.session(place).forget(run_id=run)
-            elif isinstance(event, Compaction) and event.continues not in {None, run}:
-                verdicts[number] = guard.session(place).feed(event)
+            if isinstance(event, Compaction) and event.continues not in {None, run}:
+                # another run takes part: rare, and left to the verbs, which wait for the store
+                verdicts[number] = await asyncio.to_thread(guard.session(place).feed, event)
             else:
                 groups.setdefault(guard, []).append((number, Told(place, event, mark_of(asked))))
         for guard, found in groups.items():
-            answers = guard.feed_all([told for _, told in found])
+            answers = await guard.feed_all([told for _, told in found])
             for (number, _), verdict in zip(found, answers, strict=True):
                 verdicts[number] = verdict
         return verdicts
 
 
-def event_of(asked: Asked) -> Event | None:
-    """What the guard is told; `None`: that the run is over."""
+def event_of(asked: Asked) -> Event | Over:
+    """What the guard is told."""
     body, run = asked.body, asked.run
     match asked.kind:
         case "before":
@@ -145,7 +143,7 @@ def event_of(asked: Asked) -> Event | None:
             return UserMessage(run_id=run, at=body.at)
         case "retract":
             return Retraction(call_ids=tuple(body.call_ids), run_id=run, at=body.at)
-    return None
+    return Over(run)
 
 
 def mark_of(asked: Asked) -> Mark | None:

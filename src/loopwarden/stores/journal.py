@@ -34,13 +34,14 @@ class Entry(NamedTuple):
     Attributes:
         key: Whose journal.
         seen: Up to where it was seen; `None`: nothing of it.
-        data: What is to be put there; nothing: only look.
+        data: What is to be put there; nothing: only look; `None`: the journal is
+            over, and what it holds goes.
         alone: Whether it counts only if nothing else came after `seen`.
     """
 
     key: str
     seen: Place | None
-    data: bytes
+    data: bytes | None
     alone: bool
 
 
@@ -48,7 +49,7 @@ class Found(NamedTuple):
     """What became of an entry.
 
     Attributes:
-        done: Whether it was put there.
+        done: Whether it was put there; so is the end of a journal that is over, and of one that never was.
         place: Where the journal ends now, the entry included; `None`: there is none.
         afresh: Whether `news` is all of the journal, since what was seen of it is no more.
         news: What stands between what was seen and the entry.
@@ -83,3 +84,24 @@ class JournalStore(Store, Protocol):
         Raises:
             StoreError: As for `append`.
         """
+
+
+class AwaitedJournals(Protocol):
+    """Journals as an event loop asks for them. For the loop that it was made on."""
+
+    async def append(self, entries: Sequence[Entry]) -> list[Found | StoreError]:
+        """As `JournalStore.append`."""
+
+    async def rewrite(self, key: str, seen: Place, data: bytes) -> Place | None:
+        """As `JournalStore.rewrite`."""
+
+    async def close(self) -> None:
+        """Give back what is held open for this loop; asked again it opens it anew."""
+
+
+@runtime_checkable
+class AwaitableStore(JournalStore, Protocol):
+    """A store of journals that can be awaited, too. One that can't is asked in a thread."""
+
+    def awaited(self) -> AwaitedJournals:
+        """The same journals for the event loop that is running; to be closed on it, before the store."""

@@ -9,21 +9,33 @@ lost, nobody knows whether it happened.
 
 from __future__ import annotations
 
-import itertools
-import os
+import asyncio
 import random
 import time
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.errors import MissingExtraError, StoreError
 from loopwarden.stores import IDLE_SECONDS, MAX_RUNS, check_bounds
-from loopwarden.stores.journal import Found, Place
+from loopwarden.stores.journal import Place
+from loopwarden.stores.redis_scripts import (
+    APPEND,
+    INDEX,
+    MOVE,
+    PREFIX,
+    TOKEN_BYTES,
+    WRITE,
+    Tokens,
+    append_answers,
+    append_words,
+    fault,
+)
 
 try:
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
+
+    from loopwarden.stores.redis_awaited import AwaitedRedis
 except ImportError as error:
     raise MissingExtraError("redis", "redis") from error
 
@@ -31,108 +43,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from loopwarden.stores import Answer, Change
-    from loopwarden.stores.journal import Entry
-
-PREFIX: Final = "loopwarden:{runs}:"
-"""What our keys begin with, so that others in the same database are left alone. The part in braces keeps
-them on one node of a cluster."""
+    from loopwarden.stores.journal import Entry, Found
 
 WAIT_SECONDS: Final = 2.0
 """How long an answer of the server is waited for by default."""
 
-_INDEX: Final = "loopwarden:{runs}"
-"""The sorted set of keys by the time of their last change."""
-
 TRY_SECONDS: Final = 10.0
 """How long an update goes on trying by default while other programs are faster."""
 
-_TOKEN_BYTES: Final = 8
 _LONGEST_PAUSE: Final = 0.02
-_NOWHERE: Final = (b"", 0)
-
-_BOUND: Final = """
-local function bound(key, index, idle, now, most, name)
-    redis.call('ZREMRANGEBYSCORE', index, '-inf', '(' .. (now - idle))
-    local beyond = redis.call('ZCARD', index) - most
-    if beyond > 0 then
-        local names = redis.call('ZRANGE', index, 0, beyond - 1)
-        redis.call('ZREMRANGEBYRANK', index, 0, beyond - 1)
-        for _, one in ipairs(names) do redis.call('DEL', string.sub(key, 1, #key - #name) .. one) end
-    end
-end
-"""
-
-_WRITE: Final = (
-    _BOUND
-    + """
-local key, index = KEYS[1], KEYS[2]
-local idle, now, most, name, seen, data, size = unpack(ARGV)
-local same = redis.call('STRLEN', key) == tonumber(size)
-if not same or redis.call('GETRANGE', key, 0, math.max(#seen - 1, 0)) ~= seen then
-    return {0, redis.call('GET', key)}
-end
-if data == '' then
-    redis.call('DEL', key)
-    redis.call('ZREM', index, name)
-    return {1}
-end
-redis.call('SET', key, data, 'PX', idle)
-redis.call('ZADD', index, now, name)
-redis.call('PEXPIRE', index, idle)
-if seen == '' then bound(key, index, idle, now, most, name) end
-return {1}
-"""
-)
-
-_APPEND: Final = (
-    _BOUND
-    + """
-local idle, now, most, before, token = unpack(ARGV)
-local index, answers, made = KEYS[1], {}, nil
-for number = 2, #KEYS do
-    local key, seen, data = KEYS[number], ARGV[3 * number], ARGV[3 * number + 2]
-    local at = tonumber(ARGV[3 * number + 1])
-    local alone = at % 2 == 1
-    local size, state, news = redis.pcall('STRLEN', key), 0, ''
-    at = math.floor(at / 2)
-    if type(size) == 'table' then
-        state, news = -1, size.err
-    else
-        if seen == '' or size < at or redis.call('GETRANGE', key, 0, #seen - 1) ~= seen then
-            state, at = 2, 0
-        end
-        if size > at then news = redis.call('GETRANGE', key, at, -1) end
-        if data ~= '' and not (alone and (size > at or (state == 2 and seen ~= ''))) then
-            state = state + 1
-            if size == 0 then
-                data = token .. data
-                made = key
-            end
-            redis.call('APPEND', key, data)
-            redis.call('PEXPIRE', key, idle)
-            redis.call('ZADD', index, now, string.sub(key, before + 1))
-        end
-    end
-    answers[2 * number - 3], answers[2 * number - 2] = state, news
-end
-redis.call('PEXPIRE', index, idle)
-if made then bound(made, index, idle, now, most, string.sub(made, before + 1)) end
-return answers
-"""
-)
-"""For each key three arguments: the token that was seen; twice the place up to where, and 1 if the entry
-counts only where nothing else came; the entry. Two answers each: 1 if it was put there, and 2 if all is told
-anew, or -1 for a fault; what is news, or the fault."""
-
-_MOVE: Final = """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-    redis.call('RENAME', KEYS[1], KEYS[2])
-    redis.call('PEXPIRE', KEYS[2], ARGV[1])
-    redis.call('ZADD', KEYS[3], ARGV[2], ARGV[4])
-    redis.call('ZREM', KEYS[3], ARGV[3])
-    redis.call('PEXPIRE', KEYS[3], ARGV[1])
-end
-"""
 
 
 class RedisStore:
@@ -163,7 +82,9 @@ class RedisStore:
         self._idle_ms = max(1, int(idle_seconds * 1000))
         self._most = max_runs
         self._try = try_seconds
-        self._tokens = _Tokens()
+        self._url, self._wait = url, wait_seconds
+        self._awaited: tuple[object, AwaitedRedis] | None = None
+        self._tokens = Tokens()
         try:
             self._redis: Any = redis.Redis.from_url(
                 url,
@@ -171,12 +92,12 @@ class RedisStore:
                 socket_connect_timeout=wait_seconds,
                 retry=Retry(NoBackoff(), 0),
             )
-            self._write = self._redis.register_script(_WRITE)
-            self._move = self._redis.register_script(_MOVE)
-            self._append = self._redis.register_script(_APPEND)
+            self._write = self._redis.register_script(WRITE)
+            self._move = self._redis.register_script(MOVE)
+            self._append = self._redis.register_script(APPEND)
             self._redis.ping()
         except (redis.RedisError, OSError, ValueError) as error:
-            raise _fault(error) from error
+            raise fault(error) from error
 
     def update(self, key: str, change: Change[Answer]) -> Answer:
         """As `Store.update`."""
@@ -184,8 +105,8 @@ class RedisStore:
         until = time.monotonic() + self._try
         pause = 0.0005
         while True:
-            data, answer = change(found[_TOKEN_BYTES:] if found else None)
-            done, *now = self._put(key, found[:_TOKEN_BYTES] if found else b"", len(found or b""), data)
+            data, answer = change(found[TOKEN_BYTES:] if found else None)
+            done, *now = self._put(key, found[:TOKEN_BYTES] if found else b"", len(found or b""), data)
             if done:
                 return answer
             if time.monotonic() >= until:
@@ -197,51 +118,50 @@ class RedisStore:
     def read(self, key: str) -> bytes | None:
         """As `Store.read`."""
         found = self._get(key)
-        return found[_TOKEN_BYTES:] if found else None
+        return found[TOKEN_BYTES:] if found else None
 
     def move(self, key: str, to: str) -> None:
         """As `Store.move`."""
         if key == to:
             return
-        keys = [PREFIX + key, PREFIX + to, _INDEX]
+        keys = [PREFIX + key, PREFIX + to, INDEX]
         try:
             self._move(keys=keys, args=[self._idle_ms, int(time.time() * 1000), key, to])
         except (redis.RedisError, OSError) as error:
-            raise _fault(error) from error
+            raise fault(error) from error
 
     def delete(self, key: str) -> None:
         """As `Store.delete`."""
         try:
             with self._redis.pipeline(transaction=True) as both:
                 both.delete(PREFIX + key)
-                both.zrem(_INDEX, key)
+                both.zrem(INDEX, key)
                 both.execute()
         except (redis.RedisError, OSError) as error:
-            raise _fault(error) from error
+            raise fault(error) from error
 
     def append(self, entries: Sequence[Entry]) -> list[Found | StoreError]:
         """As `JournalStore.append`; all entries in one round trip."""
         token = self._tokens.next()
-        keys: list[str] = [_INDEX]
-        args: list[Any] = [*self._bounds(), len(PREFIX), token]
-        for key, seen, data, alone in entries:
-            was, end = seen or _NOWHERE
-            keys.append(PREFIX + key)
-            args += (was, 2 * end + alone, data)
+        keys, args = append_words(entries, self._bounds(), token)
         try:
             answers = self._append(keys=keys, args=args)
         except (redis.RedisError, OSError) as error:
-            raise _fault(error) from error
-        return [
-            _found(entry, token, state, news)
-            for entry, state, news in zip(entries, answers[::2], answers[1::2], strict=True)
-        ]
+            raise fault(error) from error
+        return list(append_answers(entries, token, answers))
 
     def rewrite(self, key: str, seen: Place, data: bytes) -> Place | None:
         """As `JournalStore.rewrite`."""
         token = self._tokens.next()
         done = self._put(key, seen.token, seen.end, data, token)[0]
-        return Place(token, _TOKEN_BYTES + len(data)) if done else None
+        return Place(token, TOKEN_BYTES + len(data)) if done else None
+
+    def awaited(self) -> AwaitedRedis:
+        """As `AwaitableStore.awaited`: one for each event loop."""
+        loop = asyncio.get_running_loop()
+        if self._awaited is None or self._awaited[0] is not loop:
+            self._awaited = loop, AwaitedRedis(self._url, self._wait, self._bounds, self._tokens)
+        return self._awaited[1]
 
     def close(self) -> None:
         """As `Store.close`."""
@@ -251,9 +171,9 @@ class RedisStore:
         """Write if what is stored has this token and size; whether it was, and else what is stored."""
         written = (token or self._tokens.next()) + data if data is not None else b""
         try:
-            return self._write(keys=[PREFIX + key, _INDEX], args=[*self._bounds(), key, seen, written, size])
+            return self._write(keys=[PREFIX + key, INDEX], args=[*self._bounds(), key, seen, written, size])
         except (redis.RedisError, OSError) as error:
-            raise _fault(error) from error
+            raise fault(error) from error
 
     def _bounds(self) -> tuple[int, int, int]:
         return self._idle_ms, int(time.time() * 1000), self._most
@@ -266,42 +186,5 @@ class RedisStore:
             except redis.ConnectionError:
                 found = self._redis.get(PREFIX + key)
         except (redis.RedisError, OSError) as error:
-            raise _fault(error) from error
+            raise fault(error) from error
         return found
-
-
-class _Tokens:
-    """Tokens like random ones, also after a fork. The system is asked once: that lets go of the thread."""
-
-    def __init__(self) -> None:
-        self._process: int | None = None
-        self._secret = b""
-        self._numbers = itertools.count()
-
-    def next(self) -> bytes:
-        """Another one."""
-        if self._process != os.getpid():
-            self._secret, self._process = os.urandom(32), os.getpid()
-        number = next(self._numbers).to_bytes(8, "big")
-        return blake2b(number, digest_size=_TOKEN_BYTES, key=self._secret).digest()
-
-
-def _found(entry: Entry, made: bytes, state: int, news: bytes) -> Found | StoreError:
-    if state < 0:
-        return StoreError(f"redis: {news.decode(errors='replace')}")
-    done, afresh = bool(state & 1), bool(state & 2)
-    token, end = entry.seen or _NOWHERE
-    if afresh:
-        token, end = news[:_TOKEN_BYTES], 0
-    end += len(news)
-    if done:
-        if not end:
-            token, end = made, len(made)
-        end += len(entry.data)
-    if afresh:
-        news = news[_TOKEN_BYTES:]
-    return Found(done, Place(token, end) if end else None, afresh, news)
-
-
-def _fault(error: Exception) -> StoreError:
-    return StoreError(f"redis: {error or type(error).__name__}")
