@@ -13,11 +13,13 @@ from loopwarden.live_runs import Mark, Told
 from loopwarden.store_contract import put
 from loopwarden.stores.journal import Entry, Found, Place
 from loopwarden.stores.redis import PREFIX, RedisStore
+from loopwarden.stores.redis_scripts import INDEX
 from tests.guards import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from loopwarden import Verdict
     from tests.stores.servers import Server
 
 
@@ -94,9 +96,31 @@ def test_a_key_at_fault_does_not_keep_others_from_theirs(store: RedisStore, serv
     assert (store.read("a"), store.read("c")) == (b"1", b"1")
 
 
+def test_a_journal_that_is_over_is_gone_and_others_stay(store: RedisStore, server: Server) -> None:
+    seen = append(store, None, b"1").place
+    with server.client() as client:
+        client.lpush(f"{PREFIX}b", "x")
+    store.update("c", put(b"c"))
+    over = [Entry(key, None, None, alone=False) for key in ("a", "b", "never")]
+    refused, done = store.append(over)[1], store.append([over[0]])
+    assert isinstance(refused, StoreError)
+    assert done == [Found(done=True, place=None, afresh=False, news=b"")]
+    assert (store.read("a"), store.read("c")) == (None, b"c")
+    assert append(store, seen, b"") == (False, None, True, b"")
+    with server.client() as client:
+        assert client.zrange(INDEX, 0, -1) == [b"c"]
+
+
 def call(number: int, name: str | None = None) -> Told:
     event = ToolCall(tool="read", arguments={"path": "a"}, call_id=f"c{number}", run_id="r")
     return Told(None, event, Mark(name, "digest", None) if name is not None else None)
+
+
+def tell(guard: LoopGuard, told: Told) -> Verdict:
+    runs = guard.shared
+    assert isinstance(runs, JournaledRuns)
+    (answer,) = runs.tell([told])
+    return answer.verdict
 
 
 def test_a_long_run_is_written_anew_and_others_follow(server: Server) -> None:
@@ -117,7 +141,7 @@ def test_a_long_run_is_written_anew_and_others_follow(server: Server) -> None:
 def test_a_mark_counts_once_also_after_the_journal_was_written_anew(server: Server) -> None:
     first, second = (LoopGuard(SMALL, store=server.url, on_error="raise") for _ in range(2))
     for number in range(9):
-        (refused,) = first.feed_all([call(number, f"m{number}")])
+        refused = tell(first, call(number, f"m{number}"))
         first.after(f"c{number}", result="same", run_id="r")
     assert refused.action == "block"
     for number in range(STEPS):
@@ -125,8 +149,8 @@ def test_a_mark_counts_once_also_after_the_journal_was_written_anew(server: Serv
     with server.client() as client:
         (name,) = client.scan_iter(f"{PREFIX}*")
         assert b'\n{"answers":' in client.get(name)
-    assert second.feed_all([call(8, "m8")]) == [refused]
-    assert second.feed_all([call(9, "m9")])[0].action == "abort"
+    assert tell(second, call(8, "m8")) == refused
+    assert tell(second, call(9, "m9")).action == "abort"
     first.close()
     second.close()
 

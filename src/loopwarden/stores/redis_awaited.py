@@ -49,6 +49,7 @@ class AwaitedRedis:
             socket_timeout=wait_seconds,
             socket_connect_timeout=wait_seconds,
             retry=Retry(NoBackoff(), 0),
+            protocol=2,  # with 3 redis-py 8 doesn't look whether a connection was lost while idle
         )
         self._append = self._redis.register_script(APPEND)
         self._write = self._redis.register_script(WRITE)
