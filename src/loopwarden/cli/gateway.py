@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import traceback
@@ -117,14 +118,20 @@ async def _main(
             listening,
             all_parts(opened),
             host=host,
-            ready=lambda: _tell(listening, host, opened.token),
+            ready=lambda: _ready(listening, host, opened.token),
         )
     finally:
         opened.close()
 
 
-def _tell(listening: socket.socket, host: str, token: Token) -> None:
-    """Where it is; with the token only where a person reads it."""
+def _ready(listening: socket.socket, host: str, token: Token) -> None:
+    """Say where it is; with the token only where a person reads it.
+
+    What was loaded up to here stays until the end. Requests that wait for Redis outlive young generations, so
+    that whole heaps are searched for garbage often: what stays is left out, which halves what Redis costs.
+    """
+    gc.collect()
+    gc.freeze()
     number = listening.getsockname()[1]
     address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
     typer.echo(f"listening on {address}")

@@ -24,15 +24,24 @@ if TYPE_CHECKING:
 MOST: Final = 256
 """Events that go in one round trip."""
 
+IN_FLIGHT: Final = 2
+"""Round trips at once, each for other runs: while one is on its way the next is made ready."""
+
 _OTHER: Final = {"before": "after", "after": "before"}
 
 _Key: TypeAlias = "tuple[str | None, str, str | None, str | None]"
 
 
 class _Waiting(NamedTuple):
-    """An event that is to be answered."""
+    """An event that is to be answered.
 
-    key: _Key
+    Attributes:
+        keys: Its run, and the one that goes on as it.
+        asked: What is asked.
+        answer: For whoever asks.
+    """
+
+    keys: tuple[_Key, ...]
     asked: Asked
     answer: asyncio.Future[Verdict]
 
@@ -49,22 +58,22 @@ class Together:
     def __init__(self, guards: Guards) -> None:
         self._guards = guards
         self._waiting: list[_Waiting] = []
-        self._working: asyncio.Task[None] | None = None
+        self._busy: set[_Key] = set()
+        self._working: set[asyncio.Task[None]] = set()
 
     def answer(self, asked: Asked) -> asyncio.Future[Verdict]:
         """Answer one event; it counts also if nobody waits for the answer any more."""
         loop = asyncio.get_running_loop()
-        body = asked.body
-        one = _Waiting((body.agent, body.mode, body.session, asked.run), asked, loop.create_future())
+        one = _Waiting(_keys(asked), asked, loop.create_future())
         self._waiting.append(one)
-        if self._working is None:
-            self._working = loop.create_task(self._work())
+        if len(self._working) < IN_FLIGHT:
+            self._working.add(loop.create_task(self._work()))
         return one.answer
 
     async def close(self) -> None:
         """Answer what waits, and end."""
-        while self._working is not None:
-            await asyncio.wait([self._working])
+        while self._working:
+            await asyncio.wait(self._working)
         await self._guards.close_awaited()
 
     async def _work(self) -> None:
@@ -79,19 +88,24 @@ class Together:
                 for one, verdict in zip(batch, verdicts, strict=True):
                     if not one.answer.done():  # else its client is gone
                         one.answer.set_result(verdict)
-        self._working = None
+            for one in batch:
+                self._busy.difference_update(one.keys)
+        self._working = {task for task in self._working if task is not asyncio.current_task()}
 
     def _next(self) -> list[_Waiting]:
-        """What goes next: the oldest event of each run."""
-        batch: dict[_Key, _Waiting] = {}
-        later = []
+        """What goes next: the oldest event of each run that none is on its way for."""
+        batch: list[_Waiting] = []
+        later: list[_Waiting] = []
+        held = self._busy.copy()  # also by those that stay, so that none overtakes another
         for one in self._waiting:
-            if len(batch) < MOST and one.key not in batch:
-                batch[one.key] = one
+            if len(batch) < MOST and held.isdisjoint(one.keys):
+                batch.append(one)
+                self._busy.update(one.keys)
             else:
                 later.append(one)
+            held.update(one.keys)
         self._waiting = later
-        return list(batch.values())
+        return batch
 
     async def _tell(self, batch: Sequence[Asked]) -> list[Verdict]:
         """The answers to events of different runs."""
@@ -112,6 +126,14 @@ class Together:
             for (number, _), verdict in zip(found, answers, strict=True):
                 verdicts[number] = verdict
         return verdicts
+
+
+def _keys(asked: Asked) -> tuple[_Key, ...]:
+    body = asked.body
+    key = body.agent, body.mode, body.session, asked.run
+    if asked.kind != "compacted" or body.continues is None:
+        return (key,)
+    return key, (*key[:3], body.continues)
 
 
 def event_of(asked: Asked) -> Event | Over:

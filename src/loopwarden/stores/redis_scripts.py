@@ -67,45 +67,45 @@ return {1}
 APPEND: Final = (
     _BOUND
     + """
-local idle, now, most, before, token = unpack(ARGV, 1, 5)
-local index, answers, made = KEYS[1], {}, nil
+local idle, now, most, before, token, heads = unpack(ARGV, 1, 6)
+local index, answers, made, from = KEYS[1], {}, nil, 1
 for number = 2, #KEYS do
-    local key, entry = KEYS[number], ARGV[number + 4]
-    local seen, at, how = struct.unpack('>c8I8B', entry)
-    local name = string.sub(key, before + 1)
+    local key, data = KEYS[number], ARGV[number + 5]
+    local seen, at, how
+    seen, at, how, from = struct.unpack('>c8I8B', heads, from)
     local size, state, news = redis.pcall('STRLEN', key), 0, ''
     if type(size) == 'table' then
         state, news = 4, size.err
     elseif how == 2 then
         state = 1
         redis.call('DEL', key)
-        redis.call('ZREM', index, name)
+        redis.call('ZREM', index, string.sub(key, before + 1))
     else
         local new = at == 0
         if new or size < at or redis.call('GETRANGE', key, 0, 7) ~= seen then
             state, at = 2, 0
         end
         if size > at then news = redis.call('GETRANGE', key, at, -1) end
-        if #entry > 17 and not (how == 1 and (size > at or (state == 2 and not new))) then
+        if data ~= '' and not (how == 1 and (size > at or (state == 2 and not new))) then
             state = state + 1
-            local data = string.sub(entry, 18)
             if size == 0 then
                 data = token .. data
                 made = key
             end
             redis.call('APPEND', key, data)
             redis.call('PEXPIRE', key, idle)
-            redis.call('ZADD', index, now, name)
+            redis.call('ZADD', index, now, string.sub(key, before + 1))
         end
     end
-    answers[number - 1] = struct.pack('>BI4', state, #news) .. news
+    answers[2 * number - 3], answers[2 * number - 2] = struct.pack('>BI4', state, #news), news
 end
 redis.call('PEXPIRE', index, idle)
 if made then bound(made, index, idle, now, most, string.sub(made, before + 1)) end
 return table.concat(answers)
 """
 )
-"""One argument for each key, and all answers in one, because each costs the client more than the server."""
+"""For each key one argument, with the heads of all in one, and all answers in one: a client takes longer for
+each argument and answer than the server for what it does."""
 
 MOVE: Final = """
 if redis.call('EXISTS', KEYS[1]) == 1 then
@@ -117,8 +117,8 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
 end
 """
 
-_ENTRY: Final = Struct(f">{TOKEN_BYTES}sQB")
-"""What goes before the data of an entry: the token that was seen, the place up to where (0: nothing was
+_HEAD: Final = Struct(f">{TOKEN_BYTES}sQB")
+"""What is said of an entry: the token that was seen, the place up to where (0: nothing was
 seen), and how it is meant."""
 _PLAIN, _ALONE, _OVER = range(3)
 
@@ -138,15 +138,14 @@ def append_words(
         token: For journals that begin.
     """
     keys: list[str] = [INDEX]
-    args: list[Any] = [*bounds, len(PREFIX), token]
+    heads: list[bytes] = []
+    lines: list[bytes] = []
     for key, seen, data, alone in entries:
         was, end = seen or _NOWHERE
         keys.append(PREFIX + key)
-        if data is None:
-            args.append(_ENTRY.pack(was, end, _OVER))
-        else:
-            args.append(_ENTRY.pack(was, end, _ALONE if alone else _PLAIN) + data)
-    return keys, args
+        heads.append(_HEAD.pack(was, end, _OVER if data is None else _ALONE if alone else _PLAIN))
+        lines.append(data or b"")
+    return keys, [*bounds, len(PREFIX), token, b"".join(heads), *lines]
 
 
 def append_answers(entries: Sequence[Entry], token: bytes, answers: bytes) -> Iterator[Found | StoreError]:
