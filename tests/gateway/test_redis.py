@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
 import sys
 import threading
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
 import pytest
@@ -118,6 +121,50 @@ def test_health_asks_and_the_guard_is_back_soon_after_a_hiccup(redis: Server, tm
         assert client.get("/healthz").status_code == 200
         assert before(client, 7)["action"] == "block"
         assert one.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_gateway_that_ends_answers_what_waits_for_redis(redis: Server, tmp_path: Path) -> None:
+    frozen = "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count(), file=sys.stderr))"
+    with GatewayProcess(tmp_path / "one", SMALL, "--store", redis.url, before=frozen) as one:
+        connections = [HTTPConnection("127.0.0.1", one.port, timeout=PATIENCE) for _ in range(21)]
+
+        def ask(connection: HTTPConnection, path: str, body: dict[str, object] | None = None) -> None:
+            words = {"authorization": f"Bearer {one.token}", "content-type": "application/json"}
+            connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, words)
+
+        for connection in connections:
+            ask(connection, "/metrics")
+            assert connection.getresponse().read()
+        assert redis.process is not None
+        redis.process.send_signal(signal.SIGSTOP)
+        try:
+            for number, connection in enumerate(connections[1:]):
+                ask(connection, f"/v1/runs/{number}/before", {"call_id": "c", "tool": "read"})
+            ask(connections[0], "/metrics")  # once that is answered the others are read, too
+            assert connections[0].getresponse().read()
+            one.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: _refuses(one.port))
+        finally:
+            redis.process.send_signal(signal.SIGCONT)
+        answers = [json.load(connection.getresponse()) for connection in connections[1:]]
+        assert one.wait() == 0
+        for connection in connections:
+            connection.close()
+    assert [answer["action"] for answer in answers] == ["allow"] * 20
+    with redis.client() as client:
+        assert len(client.client_list()) == 1
+        assert client.zcard("loopwarden:{runs}") == 20
+    assert int(one.logged[-1]) > 10_000, "what was loaded is left out of garbage collections"
+    assert "unclosed" not in "".join(one.logged)
+
+
+def _refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except OSError:
+        return True
+    return False
 
 
 def test_redis_that_is_not_there_or_makes_no_sense(tmp_path: Path) -> None:
