@@ -127,8 +127,8 @@ async def _main(
 def _ready(listening: socket.socket, host: str, token: Token) -> None:
     """Say where it is; with the token only where a person reads it.
 
-    What was loaded up to here stays until the end. Requests that wait for Redis outlive young generations, so
-    that whole heaps are searched for garbage often: what stays is left out, which halves what Redis costs.
+    What was loaded up to here stays until the end, and is left out when garbage is looked for. Requests that
+    wait for a store outlive the young generations, so that all that is not left out would be searched often.
     """
     gc.collect()
     gc.freeze()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -23,7 +24,7 @@ from loopwarden.stores.redis_scripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from loopwarden.errors import StoreError
     from loopwarden.stores.journal import Entry, Found
@@ -51,6 +52,9 @@ class AwaitedRedis:
             retry=Retry(NoBackoff(), 0),
             protocol=2,  # with 3 redis-py 8 doesn't look whether a connection was lost while idle
         )
+        options = self._redis.connection_pool.connection_kwargs
+        self._wait: float | None = options["socket_timeout"]
+        options["socket_timeout"] = None  # see `_asked`
         self._append = self._redis.register_script(APPEND)
         self._write = self._redis.register_script(WRITE)
 
@@ -58,22 +62,24 @@ class AwaitedRedis:
         """As `JournalStore.append`; all entries in one round trip."""
         token = self._tokens.next()
         keys, args = append_words(entries, self._bounds(), token)
-        try:
-            answers = await self._append(keys=keys, args=args)
-        except (redis.RedisError, OSError) as error:
-            raise fault(error) from error
+        answers = await self._asked(self._append(keys=keys, args=args))
         return list(append_answers(entries, token, answers))
 
     async def rewrite(self, key: str, seen: Place, data: bytes) -> Place | None:
         """As `JournalStore.rewrite`."""
         token = self._tokens.next()
         args: list[Any] = [*self._bounds(), key, seen.token, token + data, seen.end]
-        try:
-            done = (await self._write(keys=[PREFIX + key, INDEX], args=args))[0]
-        except (redis.RedisError, OSError) as error:
-            raise fault(error) from error
+        done = (await self._asked(self._write(keys=[PREFIX + key, INDEX], args=args)))[0]
         return Place(token, TOKEN_BYTES + len(data)) if done else None
 
     async def close(self) -> None:
         """As `AwaitedJournals.close`."""
         await self._redis.connection_pool.disconnect()
+
+    async def _asked(self, question: Awaitable[Any]) -> Any:
+        """The answer, in time. A client that minds the time itself gives way at each step to do so."""
+        try:
+            async with asyncio.timeout(self._wait):
+                return await question
+        except (redis.RedisError, OSError) as error:  # a `TimeoutError` is an `OSError`
+            raise fault(error) from error

@@ -181,7 +181,7 @@ def _found(entry: Entry, data: bytes, made: bytes, state: int, news: bytes) -> F
 
 def fault(error: Exception) -> StoreError:
     """What a client of Redis raised, as our own."""
-    return StoreError(f"redis: {error or type(error).__name__}")
+    return StoreError(f"redis: {str(error) or type(error).__name__}")
 
 
 class Tokens:
