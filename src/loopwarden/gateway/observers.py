@@ -1,8 +1,8 @@
 """Who is told of every event in the gateway, whichever guard answered it.
 
 An observer is what `LoopGuard(record=...)` takes: the run record, the live page. Each guard of the gateway
-has a `Seat` in that place, which tells all of them, on the event loop; from threads where the runs are in a
-shared store. While they are told, `speaker()` names the agent.
+has a `Seat` in that place, which tells all of them, on the event loop; from threads, too, where the runs are
+in a shared store. While they are told, `speaker()` names the agent.
 """
 
 from __future__ import annotations
