@@ -7,7 +7,6 @@ outcome is compared by what its call was, so it is put there only while nothing 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -143,6 +142,8 @@ class JournaledRuns(SharedRuns):
             return [Answered(ALLOW)] * len(events)
         store = self._journals
         if not isinstance(store, AwaitableStore):
+            import asyncio
+
             return await asyncio.to_thread(self.tell, events)
         return await self._outages.ask_awaited(lambda: self._tell(events, store.awaited()))
 
