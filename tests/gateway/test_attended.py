@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.gateway.attended import AttendedGuard, Decisions
+from loopwarden.gateway.attended import AttendedGuard
+from loopwarden.gateway.decisions import Decisions
 from loopwarden.gateway.names import loop_name, run_name
 from loopwarden.gateway.observers import Place, Speaker
 

@@ -12,14 +12,12 @@ How a person's word becomes the guard's, with nothing but its own verbs:
   the other loops of the run are counted from the beginning, too. Warnings go on. This is what
   `loopwarden allow KEY` does for the command hooks.
 
-Both hold in this process until it ends: after a restart the guard acts again.
+Both hold for a week, over restarts and in all gateways that share a store (`decision_keeper.py`).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.events import ALLOW, Compaction
@@ -32,72 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from loopwarden.events import Event, Verdict
+    from loopwarden.gateway.decisions import Decisions
     from loopwarden.telling import Observer
 
-_RUNS: Final = 10_000
-_LOOPS: Final = 64
-
 _REFUSED: Final = frozenset({"block", "abort"})
-
-
-class Decisions:
-    """What people decided, by the names of runs and loops (see `names`). Thread-safe and bounded.
-
-    Of more than 10,000 runs, or 64 loops of a run, the decisions that are oldest are forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._paused: OrderedDict[str, None] = OrderedDict()
-        self._released: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
-
-    def pause(self, run: str) -> None:
-        """The guard keeps out of a run."""
-        with self._lock:
-            _put(self._paused, run, None, _RUNS)
-
-    def resume(self, run: str) -> None:
-        """The guard goes on in a run."""
-        with self._lock:
-            self._paused.pop(run, None)
-
-    def __bool__(self) -> bool:
-        """Whether anything is decided."""
-        return bool(self._paused or self._released)
-
-    def is_paused(self, run: str) -> bool:
-        """Whether the guard keeps out of a run."""
-        return run in self._paused
-
-    def release(self, run: str, loop: str) -> None:
-        """A loop of a run is let through."""
-        with self._lock:
-            loops = self._released.get(run, OrderedDict())
-            _put(loops, loop, None, _LOOPS)
-            _put(self._released, run, loops, _RUNS)
-
-    def hold(self, run: str, loop: str) -> None:
-        """A loop is guarded again."""
-        with self._lock:
-            loops = self._released.get(run)
-            if loops is not None:
-                loops.pop(loop, None)
-                if not loops:
-                    del self._released[run]
-
-    def move(self, old: str, new: str) -> None:
-        """A run goes on under another name."""
-        with self._lock:
-            if old in self._paused:
-                del self._paused[old]
-                _put(self._paused, new, None, _RUNS)
-            loops = self._released.pop(old, None)
-            if loops is not None:
-                _put(self._released, new, loops, _RUNS)
-
-    def is_released(self, run: str, loop: str) -> bool:
-        """Whether a loop of a run is let through."""
-        return loop in self._released.get(run, ())
 
 
 class AttendedGuard(LoopGuard):
@@ -211,10 +147,3 @@ class _AttendedSession(GuardSession):
 
     def feed(self, event: Event) -> Verdict:
         return self._attended.attend(self._session, event, super().feed, super().forget)
-
-
-def _put(where: OrderedDict[str, Any], name: str, value: Any, most: int) -> None:
-    where[name] = value
-    where.move_to_end(name)
-    while len(where) > most:
-        where.popitem(last=False)

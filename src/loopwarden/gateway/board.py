@@ -15,8 +15,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.events import Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.gateway.attended import Decisions
 from loopwarden.gateway.card import Card, failed
+from loopwarden.gateway.decisions import Decisions
 from loopwarden.gateway.names import run_name
 from loopwarden.gateway.watching import happened
 
@@ -140,6 +140,10 @@ class Board:
                     card.released(loop)
                 elif kind == "held":
                     card.held(loop)
+        self._tell(name)
+
+    def touch(self, name: str) -> None:
+        """Something is new about a run that no event tells of, as what was decided at another gateway."""
         self._tell(name)
 
     def card(self, name: str) -> Card | None:

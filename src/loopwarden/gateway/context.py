@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from loopwarden.config.runtime import runtime_of
-from loopwarden.gateway.attended import Decisions
+from loopwarden.gateway.decision_keeper import FETCH_SECONDS, DecisionKeeper
+from loopwarden.gateway.decisions import Decisions
 from loopwarden.gateway.desk import Desk
 from loopwarden.gateway.guards import Guards
 from loopwarden.gateway.keeping import Keeping
 from loopwarden.gateway.lock import FolderLock
 from loopwarden.gateway.metrics import Metrics
 from loopwarden.gateway.observers import Observers
-from loopwarden.gateway.places import DATABASE_FILE, RECORD_FILE, made
+from loopwarden.gateway.places import DATABASE_FILE, DECISIONS_FILE, RECORD_FILE, made
 from loopwarden.gateway.record import AgentRecords
 from loopwarden.gateway.token import token_in
 from loopwarden.stores import is_address
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 IN_FOLDER: Final = "sqlite:"
 """Address of the default store: the database in the gateway's folder."""
+
+_ALONE_SECONDS: Final = 60.0
+"""Between two looks at decisions that no other gateway changes."""
 
 
 class Gateway:
@@ -47,6 +51,7 @@ class Gateway:
         token: Who may speak to it.
         observers: Told of every event; parts add their own before the start.
         decisions: What people decided about runs and loops.
+        keeper: Keeps the decisions over a restart, and shares them where gateways share a store.
         guards: Guards by agent; as a function what the runner takes.
         desk: Answers events of clients.
         metrics: What is counted.
@@ -94,12 +99,24 @@ class Gateway:
                 most=2 * limits.runs,  # those of this process, too
             )
             opened.callback(self.guards.close)
+            self.keeper = self._keeper(None if store == IN_FOLDER else store, most=2 * limits.runs)
+            opened.callback(self.keeper.close)
             keeping = None if self.guards.shared else Keeping(folder / DATABASE_FILE)
             if keeping is not None:
                 opened.callback(keeping.close)
             self.desk = Desk(self.guards, keeping, most=limits.runs, batch=limits.batch_events)
             self.metrics.gauge("runs", "Runs of clients that are known.", lambda: float(self.desk.runs))
             self._opened = opened.pop_all()
+
+    def _keeper(self, shared: str | None, *, most: int) -> DecisionKeeper:
+        own = self.folder / DECISIONS_FILE
+        return DecisionKeeper(
+            self.decisions,
+            f"sqlite:{own}" if shared is None else shared,
+            most=most,
+            there=lambda: shared is not None or own.exists(),
+            pause=_ALONE_SECONDS if shared is None else FETCH_SECONDS,
+        )
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

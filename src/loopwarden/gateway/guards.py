@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from loopwarden.gateway.attended import AttendedGuard, Decisions
+from loopwarden.gateway.attended import AttendedGuard
+from loopwarden.gateway.decisions import Decisions
 from loopwarden.gateway.observers import Place, Seat, Speaker
 from loopwarden.gateway.wire import dump
 from loopwarden.journaled_runs import JournaledRuns

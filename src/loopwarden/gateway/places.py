@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DATABASE_FILE: Final = "gateway.db"
+DECISIONS_FILE: Final = "decisions.db"
 JOURNAL_FILE: Final = "journal.db"
 LOCK_FILE: Final = "gateway.lock"
 RECORD_FILE: Final = "runs.jsonl"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.applications import Starlette
 
-from loopwarden.gateway.attended import AttendedGuard, Decisions
+from loopwarden.gateway.attended import AttendedGuard
 from loopwarden.gateway.board import Board
+from loopwarden.gateway.decisions import Decisions
 from loopwarden.gateway.observers import Speaker
 from loopwarden.gateway.page.site import Site
 from loopwarden.gateway.stream import Stream

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from loopwarden.gateway.attended import Decisions
     from loopwarden.gateway.card import Card
+    from loopwarden.gateway.decisions import Decisions
     from loopwarden.gateway.rows import RunEnd
 
 State: TypeAlias = "Literal['running', 'quiet', 'paused'] | RunEnd"

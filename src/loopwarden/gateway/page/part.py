@@ -34,7 +34,8 @@ class ShownPage:
         self.board = Board(gateway.decisions, show_arguments=shows)
         gateway.observers.add(self.board.observer(speaker))
         stream = Stream()
-        self._site = Site(self.board, stream, token=gateway.token)
+        self._site = Site(self.board, stream, token=gateway.token, settle=gateway.keeper.settle)
+        gateway.decisions.heard = self.board.touch
         gateway.metrics.gauge(
             "page_readers", "Open event streams of the page.", lambda: float(stream.readers)
         )

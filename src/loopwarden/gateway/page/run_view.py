@@ -15,8 +15,8 @@ from loopwarden.scan.words import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from loopwarden.gateway.attended import Decisions
     from loopwarden.gateway.card import Card
+    from loopwarden.gateway.decisions import Decisions
     from loopwarden.gateway.page.choosing import State
     from loopwarden.gateway.rows import Loop
 
@@ -176,9 +176,12 @@ def _no_calls() -> str:
 
 
 def _loops(card: Card, decisions: Decisions, csrf: str) -> str:
-    if not card.loops:
+    over = card.ending is not None and card.trigger is not None
+    unseen = [] if over else [name for name in decisions.released(card.name) if name not in card.loops]
+    if not card.loops and not unseen:
         return ""
     articles = "".join(_loop(card, loop, decisions, csrf) for loop in reversed(card.loops.values()))
+    articles += "".join(_unseen(card, name, csrf) for name in unseen)
     return f'<h2>Loops</h2><div class="loops">{articles}</div>'
 
 
@@ -203,6 +206,15 @@ def _loop(card: Card, loop: Loop, decisions: Decisions, csrf: str) -> str:
         f'<article class="loop" id="loop-{loop.name}"><div class="loop-head">{badge(level, level)}'
         f"<h3>{loop.detector}</h3>{timeline.swatches(list(colours)[:6])}<span>{tools}</span>{button}</div>"
         f'<p class="under">{" · ".join(more)}</p>{words}</article>'
+    )
+
+
+def _unseen(card: Card, name: str, csrf: str) -> str:
+    """A loop that was let through at another gateway, or before a restart, and has not come since."""
+    button = _button(card, "hold", "Guard again", csrf, loop=name)
+    return (
+        f'<article class="loop" id="loop-{name}"><div class="loop-head"><h3>a loop from before</h3>{button}'
+        '</div><p class="under">not seen since · <strong>let through by a person</strong></p></article>'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
@@ -29,6 +30,9 @@ _FORM_BYTES: Final = 4096
 _CACHED: Final = 64
 _CACHED_SECONDS: Final = 1.0
 
+_SETTLE_SECONDS: Final = 1.0
+"""How long the answer to a form waits for what was decided to be kept; it holds at once."""
+
 _LOGIN: Final = (
     '<section class="empty"><h1>Who are you?</h1>'
     "<p>Open the address that <code>loopwarden gateway</code> printed when it started, or paste its token. "
@@ -54,6 +58,7 @@ class Site:
         stream: Tells browsers what changed; the board's `changed` is set to it.
         token: The gateway's token.
         cancel: Ends a run of the runner by its id, as `Runner.cancel`; `None`: there is no runner.
+        settle: Waits until what was decided is kept, for some seconds at most; `None`: nobody keeps it.
         clock: Seconds since the epoch.
 
     Attributes:
@@ -67,9 +72,11 @@ class Site:
         *,
         token: Token,
         cancel: Callable[[str], bool] | None = None,
+        settle: Callable[[float], object] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.cancel = cancel
+        self._settle = settle
         self._board = board
         self._stream = stream
         self._token = token
@@ -193,6 +200,8 @@ class Site:
         done = self._do(request.path_params["deed"], card.name, card.run_id, form.get("loop", ""))
         if not done:
             return _page(document("Not done · loopwarden", _NOT_DONE), 409)
+        if self._settle is not None:
+            await asyncio.to_thread(self._settle, _SETTLE_SECONDS)
         if "hx-request" in request.headers:
             return self._part(card.name)
         return RedirectResponse(f"/page/run/{card.name}", 303, HEADERS)
@@ -201,6 +210,7 @@ class Site:
         board, decisions = self._board, self._board.decisions
         card = board.card(name)
         found = None if card is None else card.loops.get(loop)
+        detector = "" if found is None else found.detector
         match deed:
             case "pause":
                 decisions.pause(name)
@@ -210,10 +220,10 @@ class Site:
                 board.did(name, "resumed")
             case "release" if found is not None:
                 decisions.release(name, loop)
-                board.did(name, "released", found.detector, loop=loop)
-            case "hold" if found is not None:
+                board.did(name, "released", detector, loop=loop)
+            case "hold" if found is not None or decisions.is_released(name, loop):
                 decisions.hold(name, loop)
-                board.did(name, "held", found.detector, loop=loop)
+                board.did(name, "held", detector, loop=loop)
             case "cancel" if self.cancel is not None and run_id is not None:
                 if not self.cancel(run_id):
                     return False
