@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx2
@@ -160,6 +161,15 @@ def loop(client: httpx2.Client, numbers: range, run: str = "r", **fields: Any) -
         if verdict["action"] in {"allow", "warn"}:
             after(client, number, run, **fields)
     return strip
+
+
+@contextmanager
+def entered(process: GatewayProcess) -> Iterator[httpx2.Client]:
+    """A browser that has the cookie."""
+    with httpx2.Client(base_url=process.address, timeout=PATIENCE) as visitor:
+        answer = visitor.get("/", params={"token": process.token})
+        assert answer.status_code == 303
+        yield visitor
 
 
 def said(answer: httpx2.Response) -> dict[str, Any]:

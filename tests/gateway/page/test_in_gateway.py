@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,20 +13,10 @@ pytest.importorskip("httpx2", reason="the extra client is not installed")
 import httpx2
 
 from loopwarden.gateway.names import run_name
-from tests.gateway.processes import SMALL, GatewayProcess, loop, problem
+from tests.gateway.processes import SMALL, GatewayProcess, entered, loop, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@contextmanager
-def entered(process: GatewayProcess) -> Iterator[httpx2.Client]:
-    """A browser that has the cookie."""
-    with httpx2.Client(base_url=process.address, timeout=60) as visitor:
-        answer = visitor.get("/", params={"token": process.token})
-        assert answer.status_code == 303
-        yield visitor
 
 
 def test_what_clients_tell_is_shown_and_people_overrule_the_guard(
