@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,26 +37,30 @@ def named(run: str) -> str:
     return run_name(None, "enforce", None, run)
 
 
+def where(run: str) -> str:
+    return f"/page/run/{named(run)}"
+
+
 def decide(process: GatewayProcess, run: str, deed: str) -> None:
     """Press a button on the page of a run; for the first loop that has one, where it is about a loop."""
-    where = f"/page/run/{named(run)}"
+    place = where(run)
     with entered(process) as visitor:
-        page = visitor.get(where)
+        page = visitor.get(place)
         assert page.status_code == 200, page.text
         form = re.search(
-            rf'action="{where}/{deed}".*?name="csrf" value="([0-9a-f]+)">'
+            rf'action="{place}/{deed}".*?name="csrf" value="([0-9a-f]+)">'
             r'(?:<input type="hidden" name="loop" value="([0-9a-f]+)">)?',
             page.text,
         )
         assert form, f"no button for {deed}"
         fields = {"csrf": form[1], **({"loop": form[2]} if form[2] else {})}
-        assert visitor.post(f"{where}/{deed}", data=fields).status_code == 303
+        assert visitor.post(f"{place}/{deed}", data=fields).status_code == 303
 
 
 def shown(process: GatewayProcess, run: str) -> str:
     """What the page says of a run now, without what happened before."""
     with entered(process) as visitor:
-        return visitor.get(f"/page/run/{named(run)}").text.partition("What happened")[0]
+        return visitor.get(where(run)).text.partition("What happened")[0]
 
 
 def is_paused(process: GatewayProcess, run: str) -> bool:
@@ -148,6 +153,30 @@ def test_what_is_decided_at_one_gateway_holds_at_the_other(
         assert two.stop() == 0
         assert "Traceback" not in "".join(one.logged + two.logged)
     assert not (tmp_path / "one" / "decisions.db").exists()
+
+
+def test_an_open_page_at_the_other_gateway_is_told(tmp_path: Path) -> None:
+    address = f"sqlite:{tmp_path / 'shared.db'}"
+    with (
+        GatewayProcess(tmp_path / "one", SMALL, "--store", address) as one,
+        GatewayProcess(tmp_path / "two", SMALL, "--store", address) as two,
+        one.client() as first,
+        two.client() as second,
+    ):
+        loop(first, range(1))
+        loop(second, range(1, 2))
+        with entered(two) as visitor:
+            after = re.search(rf"/events\?run={named('r')}&amp;after=(\d+)", visitor.get(where("r")).text)
+            assert after
+            asked = {"run": named("r"), "after": after[1]}
+            with visitor.stream("GET", "/events", params=asked) as events:
+                decide(one, "r", "pause")
+                until = time.monotonic() + PATIENCE
+                for line in events.iter_lines():  # with a heartbeat now and then
+                    assert time.monotonic() < until, "nobody told"
+                    if line == "event: run":
+                        break
+        assert is_paused(two, "r")
 
 
 def test_decisions_at_once_at_two_gateways_both_hold_also_for_a_third(redis: Server, tmp_path: Path) -> None:
