@@ -136,7 +136,7 @@ class DecisionKeeper:
             self._store = open_store(self._address, max_runs=self._most)
         data = self._store.read(KEY)
         known = self._decisions.cells()
-        if data == self._seen and not changes and not (data is None and known):
+        if data == self._seen and not changes:
             return
         found = self._unpacked(data)
         anew = found is None or self._name not in {None, found.name}
