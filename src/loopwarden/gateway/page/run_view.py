@@ -121,7 +121,7 @@ def _why(card: Card, state: State) -> str:
         if state == "paused":
             return (
                 '<p class="callout warning" role="status"><strong>The guard is paused.</strong> Calls of '
-                "this run are neither counted nor refused until it is resumed.</p>"
+                "this run are neither counted nor refused until it is resumed, for seven days at most.</p>"
             )
         if card.lifted is not None:
             return (
