@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -189,7 +190,7 @@ def test_a_store_that_fails_is_said_once_and_written_when_it_is_back(
     path.unlink()
     wait_until(lambda: not decisions.changes())
     assert keepers()[0].is_paused(RUN)
-    wait_until(lambda: "what people decided is kept again" in faults(caplog))
+    wait_until(lambda: "what people decide is kept again" in faults(caplog))
     assert len(faults(caplog)) == 2
 
 
@@ -213,6 +214,43 @@ def test_who_looks_does_not_wait_for_a_store_that_is_held(keepers: Keepers, tmp_
     after, _ = keepers()
     assert after.is_paused("00000000000000a3")
     assert not after.is_paused(RUN)
+
+
+def test_a_store_that_can_only_be_read_still_tells_of_others(
+    keepers: Keepers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    decisions, keeper = keepers()
+    decisions.pause(OTHER)
+    assert keeper.settle(PATIENCE)
+    refuse = "CREATE TRIGGER full BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+    execute(tmp_path / "d.db", refuse)
+    decisions.pause(RUN)
+    wait_until(lambda: any("the disk is full" in text for text in faults(caplog)))
+    known = packed(Decided(kept_name(keepers), {(OTHER, LOOP): time.time()}))
+    execute(tmp_path / "d.db", "DROP TRIGGER full", "UPDATE runs SET state = ?", known, refuse)
+    wait_until(lambda: decisions.is_released(OTHER, LOOP))
+    assert not decisions.is_paused(OTHER)
+    assert decisions.is_paused(RUN)
+    execute(tmp_path / "d.db", "DROP TRIGGER full")
+    wait_until(lambda: not decisions.changes())
+    assert keepers()[0].cells().keys() == {(RUN, ""), (OTHER, LOOP)}
+
+
+def execute(path: Path, *steps: str | bytes) -> None:
+    """Statements, all in one transaction; bytes are the values of the one before."""
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for number, step in enumerate(steps):
+            if isinstance(step, str):
+                values = [value for value in steps[number + 1 : number + 2] if isinstance(value, bytes)]
+                connection.execute(step, values)
+        connection.execute("COMMIT")
+
+
+def kept_name(keepers: Keepers) -> str:
+    data = keepers.stored()
+    assert data is not None
+    return unpacked(data).name
 
 
 def test_no_store_is_made_before_something_is_decided(keepers: Keepers, tmp_path: Path) -> None:

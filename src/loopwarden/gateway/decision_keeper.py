@@ -121,14 +121,14 @@ class DecisionKeeper:
             self._failed(f"{type(error).__name__}: {error}")
         else:
             if self._failing:
-                log.logger.warning("what people decided is kept again")
+                log.logger.warning("what people decide is kept again")
             self._failing = False
         with self._round_over:
             self._round_over.notify_all()
 
     def _failed(self, why: str) -> None:
         if not self._failing:
-            log.logger.error("what people decided can't be kept, it holds in this process only: %s", why)
+            log.logger.error("what people decide can't be kept, it holds in this process only: %s", why)
         self._failing = True
 
     def _look(self, changes: Changes) -> None:
@@ -140,6 +140,8 @@ class DecisionKeeper:
             return
         found = self._unpacked(data)
         anew = found is None or self._name not in {None, found.name}
+        if found is not None and not anew:
+            self._decisions.adopt(found.cells, {})  # also where the store can be read only
         if changes or (anew and known):
             data, found = self._store.update(KEY, lambda data: self._merged(data, changes))
         self._seen = data
