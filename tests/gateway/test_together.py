@@ -14,7 +14,7 @@ pytest.importorskip("starlette", reason="the extra gateway is not installed")
 
 from loopwarden import load_config
 from loopwarden.gateway.asked import read_one
-from loopwarden.gateway.attended import Decisions
+from loopwarden.gateway.decisions import Decisions
 from loopwarden.gateway.guards import Guards
 from loopwarden.gateway.names import loop_name, run_name
 from loopwarden.gateway.observers import Observers
