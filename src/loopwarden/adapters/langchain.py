@@ -81,14 +81,28 @@ class LoopGuardMiddleware(AgentMiddleware[LoopGuardState, Any, Any]):
         return self.before_agent(state, runtime)
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """The model is asked: was the history compacted?"""
-        self._calls.look(request.state, request.runtime)
-        return handler(request)
+        """The model is asked: was the history compacted, were calls rejected?
+
+        Raises:
+            GraphLoopAborted: The guard ended the run.
+        """
+        return handler(self._looked(request))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The model is asked: was the history compacted?"""
-        self._calls.look(request.state, request.runtime)
-        return await handler(request)
+        """The model is asked: was the history compacted, were calls rejected?
+
+        Raises:
+            GraphLoopAborted: The guard ended the run.
+        """
+        return await handler(self._looked(request))
+
+    def _looked(self, request: Any) -> Any:
+        """The request, with what the guard has to say of calls that were answered without being run."""
+        tools = {tool.get("name") if isinstance(tool, dict) else tool.name for tool in request.tools}
+        said = self._calls.look(request.state, request.runtime, tools)
+        if not said:
+            return request
+        return request.override(messages=[said.get(id(message), message) for message in request.messages])
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """A tool is called.

@@ -20,11 +20,11 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import Abilities
-from loopwarden.errors import LoopAborted, MissingExtraError
+from loopwarden.errors import MissingExtraError
 from loopwarden.guarded import current_run
 
 try:
@@ -33,8 +33,12 @@ try:
 except ImportError as error:
     raise MissingExtraError("langgraph", "langgraph") from error
 
+from loopwarden.adapters.langgraph_below import calls_below
+from loopwarden.adapters.langgraph_run import GraphLoopAborted, Run, leave
 from loopwarden.adapters.langgraph_state import (
+    answered_calls,
     answers,
+    call_of,
     extent_of,
     invocation_of,
     is_asked_once,
@@ -50,13 +54,16 @@ from loopwarden.adapters.langgraph_state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
-    from loopwarden.adapters.langgraph_state import Extent, Mark
+    from loopwarden.adapters.langgraph_run import Key
+    from loopwarden.adapters.langgraph_state import Mark
     from loopwarden.events import Verdict
     from loopwarden.guard import LoopGuard, Verbs
+
+__all__ = ["ABILITIES", "RUN_KEY", "GraphLoopAborted", "GuardedToolCalls"]
 
 ABILITIES = Abilities(
     host="LangGraph (ToolNode)",
@@ -78,49 +85,13 @@ _MAX_KEYS: Final = 20_000
 
 _numbers = itertools.count(1)
 
-Key: TypeAlias = "str | tuple[str | None, str, object]"
-"""Names a run: as the state does, else thread, place in the graph, and one more.
-
-That is the run's id or that of a message. For messages without ids it is the object that stands for the
-invocation, and `None` for the newest of those in the thread.
-"""
-
-
-class GraphLoopAborted(GraphBubbleUp, LoopAborted):
-    """The guard ended the run. LangGraph lets it through where it would turn an error into a message."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """What is kept of a run; nothing of arguments or results.
-
-    Attributes:
-        name: Its id for the guard.
-        mark: What `mark_of` said last.
-        extent: What `extent_of` said last.
-        turn: The reply whose calls run now.
-        person: Id of the person's message that the run answers; `None`: it has none.
-        newest: The key of its newest reply.
-        verdicts: What was said of the calls of this reply.
-        ended: What came of them, as hashes.
-    """
-
-    name: str | None
-    mark: Mark
-    extent: Extent
-    turn: str | None = None
-    person: str | None = None
-    newest: Key | None = None
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
-    ended: dict[str, int] = field(default_factory=dict)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
     """A call that was asked for: the run it belongs to, and what the guard said."""
 
     verbs: Verbs
-    run: _Run
+    run: Run
     call_id: str
     turn: str | None
     verdict: Verdict
@@ -140,7 +111,7 @@ class GuardedToolCalls:
 
     def __init__(self, guard: LoopGuard) -> None:
         self._guard = guard
-        self._runs: OrderedDict[Key, _Run] = OrderedDict()
+        self._runs: OrderedDict[Key, Run] = OrderedDict()
         self._lock = threading.RLock()
 
     def wrap_tool_call(self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
@@ -153,7 +124,8 @@ class GuardedToolCalls:
         if call.verdict.action == "block":
             return _refusal(request, call.verdict)
         try:
-            result = execute(request)
+            with calls_below(self._guard, request):
+                result = execute(request)
         except GraphBubbleUp:  # an interrupt: the call is open until it is taken up again
             raise
         except Exception as error:
@@ -176,7 +148,8 @@ class GuardedToolCalls:
         if call.verdict.action == "block":
             return _refusal(request, call.verdict)
         try:
-            result = await execute(request)
+            with calls_below(self._guard, request):
+                result = await execute(request)
         except GraphBubbleUp:  # an interrupt: the call is open until it is taken up again
             raise
         except Exception as error:
@@ -197,16 +170,27 @@ class GuardedToolCalls:
         """
         messages = messages_of(state)
         with self._lock:
-            self._keep(key, _Run(run_id, mark_of(state, messages), extent_of(messages)))
+            past = answered_calls(messages)[0] or ""
+            self._keep(key, Run(run_id, mark_of(state, messages), extent_of(messages), past=past))
 
-    def look(self, state: Any, runtime: Any) -> None:
-        """Before the model is asked: was the history compacted?
+    def look(self, state: Any, runtime: Any, tools: Collection[object] = ()) -> dict[int, Any]:
+        """Before the model is asked: was the history compacted, were calls answered that never ran?
+
+        Args:
+            state: The state.
+            runtime: What the graph gives its nodes.
+            tools: Names of the tools whose calls count if something else than the tool has answered them.
+
+        Returns:
+            By `id` of an answer: another one, with what the guard has to say of the call.
 
         Raises:
-            GraphLoopAborted: The guard ended the run: compactions follow each other without any work.
+            GraphLoopAborted: The guard ended the run.
         """
+        messages = messages_of(state)
         with self._lock:
-            self._seen(state, runtime)
+            verbs, run = self._seen(state, runtime)
+            return run.not_run(verbs, messages, tools)
 
     def _asked(self, request: ToolCallRequest) -> _Call:
         asked = request.tool_call
@@ -216,28 +200,24 @@ class GuardedToolCalls:
         turn = turn_of(messages, call_id) or getattr(info, "checkpoint_id", None)
         with self._lock:
             verbs, run = self._seen(request.state, request.runtime, call_id)
-            if turn is None or run.turn != turn:
-                run.turn = turn
-                run.verdicts.clear()
-                run.ended.clear()
+            run.turned(turn)
             verdict = run.verdicts.get(call_id)
             if verdict is None:
                 if is_taken_up(request.runtime) and is_asked_once(messages, call_id):  # told elsewhere, maybe
                     verbs.retract([call_id], run_id=run.name)
                 verdict = self._told(verbs, run, request, call_id, turn)
                 run.verdicts[call_id] = verdict
-        _leave(verdict)
+        leave(verdict)
         return _Call(verbs=verbs, run=run, call_id=call_id, turn=turn, verdict=verdict)
 
     def _told(
-        self, verbs: Verbs, run: _Run, request: ToolCallRequest, call_id: str, turn: str | None
+        self, verbs: Verbs, run: Run, request: ToolCallRequest, call_id: str, turn: str | None
     ) -> Verdict:
-        asked = request.tool_call
-        return verbs.before(
-            asked["name"], asked["args"], call_id=call_id, run_id=run.name, turn_id=turn, at=time.monotonic()
-        )
+        tool, arguments = call_of(request)
+        now = time.monotonic()
+        return verbs.before(tool, arguments, call_id=call_id, run_id=run.name, turn_id=turn, at=now)
 
-    def _seen(self, state: Any, runtime: Any, call_id: str | None = None) -> tuple[Verbs, _Run]:
+    def _seen(self, state: Any, runtime: Any, call_id: str | None = None) -> tuple[Verbs, Run]:
         """The run and who is told of it; a compaction since it was seen last is told."""
         info = getattr(runtime, "execution_info", None)
         thread = getattr(info, "thread_id", None)
@@ -248,16 +228,16 @@ class GuardedToolCalls:
         compacted = compacted or mark != run.mark or is_shrunken(run.extent, messages)
         run.mark, run.extent = mark, extent_of(messages)
         if compacted:
-            _leave(verbs.compacted(run_id=run.name, at=time.monotonic()))
+            leave(verbs.compacted(run_id=run.name, at=time.monotonic()))
         return verbs, run
 
     def _found(
         self, state: Any, runtime: Any, thread: str | None, messages: list[Any], mark: Mark
-    ) -> tuple[_Run, bool]:
+    ) -> tuple[Run, bool]:
         """The run, and whether it goes on although the message that it began with is gone."""
         named: str | None = state.get(RUN_KEY) if isinstance(state, Mapping) else None
         if named is not None:
-            return self._runs.get(named) or self._keep(named, _Run(named, mark, extent_of(messages))), False
+            return self._runs.get(named) or self._keep(named, Run(named, mark, extent_of(messages))), False
         info = getattr(runtime, "execution_info", None)
         place = (getattr(info, "checkpoint_ns", None) or "").rpartition("|")[0]
         given = current_run.get() or getattr(info, "run_id", None)
@@ -276,7 +256,7 @@ class GuardedToolCalls:
                 run = self._runs.get(newest)
         if run is None:
             name = person or (replies[-1] if replies and asked is not None else uuid.uuid4().hex)
-            run = _Run(f"{place}/{name}" if place else name, mark, extent_of(messages), person=person)
+            run = Run(f"{place}/{name}" if place else name, mark, extent_of(messages), person=person)
         gone, run.person = run.person != person, person
         for key in keys[len(replies) :]:
             self._keep(key, run)
@@ -287,7 +267,7 @@ class GuardedToolCalls:
             self._keep(keys[0], run)
         return run, gone
 
-    def _keep(self, key: Key, run: _Run) -> _Run:
+    def _keep(self, key: Key, run: Run) -> Run:
         self._runs[key] = run
         self._runs.move_to_end(key)
         if len(self._runs) > _MAX_KEYS:
@@ -324,7 +304,7 @@ class GuardedToolCalls:
             if known is not None:
                 verbs.retract([call_id], run_id=run.name)
                 self._told(verbs, run, request, call_id, call.turn)
-        _leave(verbs.after(call_id, run_id=run.name, at=time.monotonic(), **outcome))
+        leave(verbs.after(call_id, run_id=run.name, at=time.monotonic(), **outcome))
 
     def _dropped(self, call: _Call) -> None:
         with self._lock:
@@ -333,11 +313,6 @@ class GuardedToolCalls:
             if call.run.verdicts.get(call.call_id) is call.verdict:
                 del call.run.verdicts[call.call_id]
         call.verbs.retract([call.call_id], run_id=call.run.name)
-
-
-def _leave(verdict: Verdict) -> None:
-    if verdict.action == "abort":
-        raise GraphLoopAborted(verdict)
 
 
 def _refusal(request: ToolCallRequest, verdict: Verdict) -> ToolMessage:

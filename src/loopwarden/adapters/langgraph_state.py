@@ -31,6 +31,9 @@ _RESUMING: Final = "__pregel_resuming"
 SUMMARY: Final = "summarization"
 """What LangChain's summariser writes into `lc_source` of the message with its summary."""
 
+_EDITED: Final = "hitl_edited_tool_calls"
+"""Where `HumanInTheLoopMiddleware` keeps the calls that a person put in the place of the model's."""
+
 DEPTH: Final = 4
 """Levels below a result at which its message may stand: list, command, update, list of messages."""
 
@@ -128,6 +131,34 @@ def turn_of(messages: list[Any], call_id: str) -> str | None:
             found: str | None = message.id
             return found
     return None
+
+
+def answered_calls(messages: list[Any]) -> tuple[str | None, list[tuple[Any, ToolMessage]]]:
+    """Id of the newest reply, and those of its calls that have an answer, with it.
+
+    `None` and none where another message than an answer has come since.
+    """
+    given: dict[str, ToolMessage] = {}
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            given.setdefault(message.tool_call_id, message)
+        elif isinstance(message, AIMessage):
+            return message.id, [
+                (call, given[call["id"]]) for call in message.tool_calls if call["id"] in given
+            ]
+        else:
+            break
+    return None, []
+
+
+def call_of(request: Any) -> tuple[str, Any]:
+    """Tool and arguments of what will run: a person may have put them in the place of what was asked for."""
+    asked, state = request.tool_call, request.state
+    edited = state.get(_EDITED) if isinstance(state, Mapping) else None
+    instead = edited.get(asked["id"]) if isinstance(edited, Mapping) else None
+    if isinstance(instead, Mapping) and isinstance(instead.get("name"), str):
+        return instead["name"], instead.get("args")
+    return asked["name"], asked["args"]
 
 
 def is_asked_once(messages: list[Any], call_id: str) -> bool:
