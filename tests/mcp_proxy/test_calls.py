@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from loopwarden.mcp_proxy.calls import SOFT_STOP
-from loopwarden.mcp_proxy.hints import AGENT_ID, RUN_ID
+from loopwarden.mcp_proxy.calls import SOFT_STOP, Relay
+from loopwarden.mcp_proxy.hints import AGENT_ID, RUN_ID, Naming
 from loopwarden.mcp_proxy.lines import LongLine
 from tests.mcp_proxy.scene import MODERN, NOTHING, Scene, dump
 
@@ -37,7 +37,8 @@ def test_a_warning_is_one_more_block_once_and_no_part_of_the_outcome() -> None:
     assert block["text"] == scene.of("before")[3].verdict.message
     scene.call(4)
     assert scene.answer(4)["result"] == NOTHING  # announced already
-    assert all(told.result == NOTHING for told in scene.of("after") if told.call_id != "4")
+    changed = scene.of("before")[3].call_id
+    assert all(told.result == NOTHING for told in scene.of("after") if told.call_id != changed)
 
 
 def test_a_warning_goes_into_the_message_of_an_error() -> None:
@@ -123,6 +124,59 @@ def test_the_client_names_run_and_agent(odd: Any) -> None:
     assert first == second not in {"r", ""}
     line = b'{"id":1,"method":"tools/call","params":{"name":"x","_meta":{"loopwarden/run-id":"r"}}}'
     assert scene.relay.from_client(line) == (line, b"")  # the hint goes on too
+
+
+def test_calls_that_are_never_answered_are_refused_past_the_number_of_one_turn() -> None:
+    """A client that gives up by itself, or one reply that asks for the same too often: nobody can tell."""
+    scene = Scene()
+    assert [scene.call(number) for number in range(5)] == [None] * 5
+    assert scene.call("other", "other") is None
+    refused = [scene.call(number) for number in range(10, 20)]
+    assert all(one["result"]["isError"] for one in refused)
+    assert scene.answer(3) == {"jsonrpc": "2.0", "id": 3, "result": NOTHING}  # late, and handed on
+    assert refused[-1]["result"]["content"][0]["text"].endswith(SOFT_STOP)
+
+
+def test_calls_that_are_given_up_without_a_reason_are_refused_too() -> None:
+    scene = Scene()
+    for number in range(5):
+        assert scene.call(number) is None
+        scene.tell("notifications/cancelled", requestId=number)
+    assert scene.call(5)["result"]["isError"]
+
+
+def test_equal_calls_at_the_same_time_are_one_repeat() -> None:
+    scene = Scene()
+    for turn in range(3):
+        calls = [f"{turn}-{place}" for place in range(5)]
+        assert [scene.call(number) for number in calls] == [None] * 5
+        for number in calls:
+            scene.answer(number, {"content": [{"type": "text", "text": f"turn {turn}"}]})
+    assert {told.verdict.action for told in scene.guard.told} == {"allow"}
+
+
+def test_slow_calls_are_no_turn_while_others_are_answered() -> None:
+    scene = Scene()
+    for number in range(8):
+        assert scene.call(f"slow{number}") is None
+        scene.call(f"quick{number}", "quick", arguments={"at": number})
+        scene.answer(f"quick{number}", {"content": [{"type": "text", "text": f"{number}"}]})
+    assert len({told.turn_id for told in scene.of("before")}) == 8
+    assert {told.verdict.action for told in scene.guard.told} == {"allow", "warn"}
+
+
+def test_two_proxies_that_look_at_one_run_give_calls_ids_of_their_own() -> None:
+    scene = Scene()
+    verbs = scene.guard.session("s")
+    other = Relay(verbs, Naming(verbs))
+    params = {"name": "look", "_meta": {RUN_ID: "r"}}
+    scene.call(1, **params)
+    line = dump({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert other.from_client(line) == (line, b"")
+    first, second = scene.of("before")
+    assert first.run_id == second.run_id == "r"
+    assert first.call_id != second.call_id
+    assert first.turn_id != second.turn_id
 
 
 def test_other_runs_are_apart() -> None:

@@ -19,7 +19,8 @@ def test_input_that_the_server_asks_for_makes_no_second_call() -> None:
     scene.answer(2, {"resultType": "input_required", "inputRequests": {"q": {}}})
     scene.call(3, **params, inputResponses={"q": {}})
     scene.answer(3, NOTHING | {"resultType": "complete"})
-    assert [(told.verb, told.call_id) for told in scene.guard.told] == [("before", "1"), ("after", "1")]
+    assert [told.verb for told in scene.guard.told] == ["before", "after"]
+    assert len({told.call_id for told in scene.guard.told}) == 1
     scene.call(4, **params, requestState="of nobody")
     assert len(scene.of("before")) == 2
 

@@ -13,6 +13,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.mcp_proxy.wire import RequestId, dump, elements, id_key, parse, with_note
@@ -75,7 +76,8 @@ class _Fetch:
 class Relay:
     """Decides on lines; one client, one server.
 
-    The lines of one side are given in order; the two sides may be two threads.
+    The lines of one side are given in order; the two sides may be two threads. Nothing says which calls one
+    reply of the model asked for: those between which the client got no answer are taken to be of one turn.
 
     Args:
         verbs: The guard, bound to a session.
@@ -85,7 +87,9 @@ class Relay:
     def __init__(self, verbs: Verbs, naming: Naming) -> None:
         self._verbs = verbs
         self._naming = naming
+        self._token = token_hex(4)  # of a run that several proxies look at, none may have the same
         self._numbers = itertools.count(1)
+        self._turn = 1
         self._open: dict[tuple[bool, RequestId], _Call | _Fetch] = {}
         self._tasks: dict[str, _Call] = {}
         self._paused: dict[tuple[str, bytes, str], _Call] = {}
@@ -142,6 +146,7 @@ class Relay:
             call = None if call.status else self._tasks.pop(call.task_id, None)
         if call is not None:
             seen = {"digest": long.digest, "bytes": long.size}
+            self._turn += 1
             self._verbs.after(call.call_id, result=seen, run_id=call.run_id)
             self._naming.busy()
 
@@ -184,9 +189,10 @@ class Relay:
                 _put(self._open, key, resumed)
                 return None
         run_id = self._naming.run_of(meta)
-        call_id = str(next(self._numbers))
-        verdict = self._verbs.before(tool, arguments, call_id=call_id, run_id=run_id)
+        call_id, turn_id = f"{self._token}-{next(self._numbers)}", f"{self._token}-{self._turn}"
+        verdict = self._verbs.before(tool, arguments, call_id=call_id, run_id=run_id, turn_id=turn_id)
         if verdict.action in {"block", "abort"}:
+            self._turn += 1
             as_task = isinstance(params.get("task"), dict)
             return {
                 "jsonrpc": "2.0",
@@ -203,6 +209,7 @@ class Relay:
         call = self._open.pop(key, None) if key is not None else None
         reason = params.get("reason")
         if isinstance(call, _Call) and isinstance(reason, str) and _TIMEOUT.search(reason[:1000]):
+            self._turn += 1
             self._verbs.after(call.call_id, error="timed out", timed_out=True, run_id=call.run_id)
 
     def _answered(self, message: dict[str, Any], data: bytes) -> bytes:
@@ -213,6 +220,7 @@ class Relay:
         call = self._open.pop(key, None) if key is not None else None
         if call is None:
             return data
+        self._turn += 1
         self._naming.busy()
         if isinstance(call, _Fetch):
             return self._fetched(call, message, data)
