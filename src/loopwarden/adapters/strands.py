@@ -14,7 +14,7 @@ import math
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from loopwarden.adapters import Abilities
 from loopwarden.errors import LoopAborted, MissingExtraError
@@ -32,6 +32,7 @@ try:
         HookProvider,
         MessageAddedEvent,
     )
+    from strands.interventions import InterventionHandler, Proceed
     from strands.types.exceptions import ContextWindowOverflowException, EventLoopException
 except ImportError as error:
     raise MissingExtraError("strands-agents", "strands") from error
@@ -151,7 +152,7 @@ class LoopGuardHooks(HookProvider):
     An invocation of an agent is a run, with an id of its own; one that goes on after an interrupt or a
     checkpoint, with the results of calls in the background, or because a hook said `resume`, is the same run,
     if the agent is the same object. The session is the agent's `session_id`. Sub-agents are guarded where
-    they have the hooks too.
+    they have the hooks too; those that the host makes itself get them by `inherited`.
 
     Args:
         guard: The guard; several agents may share it, and this provider.
@@ -160,9 +161,25 @@ class LoopGuardHooks(HookProvider):
     def __init__(self, guard: LoopGuard) -> None:
         self._guard = guard
         self._runs: WeakKeyDictionary[Agent, _Run] = WeakKeyDictionary()
+        self._registries: WeakSet[HookRegistry] = WeakSet()
+
+    def inherited(self) -> InterventionHandler:
+        """Brings the hooks to the agents that the host makes for its tools `subagent` and `swarm`.
+
+        Returns:
+            One for `Agent(interventions=[...])`; these agents get the interventions of the one above them,
+            but not its hooks.
+        """
+        return _Inherited(self)
+
+    def join(self, agent: Agent) -> None:
+        """Add the hooks to an agent, if it has not got them."""
+        if agent.hooks not in self._registries:
+            agent.hooks.add_hook(self)
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """The host asks for the hooks."""
+        self._registries.add(registry)
         registry.add_callback(BeforeInvocationEvent, self._begin, order=_FIRST)
         registry.add_callback(MessageAddedEvent, self._grow, order=_FIRST)
         registry.add_callback(BeforeModelCallEvent, self._look, order=_LAST)
@@ -277,6 +294,23 @@ class LoopGuardHooks(HookProvider):
             run.after(tool_use["toolUseId"], _outcome(result, None))
             block["toolResult"] = _noted(result, verdict)
         run.leave()
+
+
+class _Inherited(InterventionHandler):
+    """Adds the hooks to each agent that has this intervention."""
+
+    def __init__(self, hooks: LoopGuardHooks) -> None:
+        self._hooks = hooks
+
+    @property
+    def name(self) -> str:
+        """What the host calls it."""
+        return "loopwarden"
+
+    def before_invocation(self, event: BeforeInvocationEvent, **kwargs: Any) -> Proceed:
+        """An agent begins."""
+        self._hooks.join(event.agent)
+        return Proceed()
 
 
 def _goes_on(event: AfterInvocationEvent) -> bool:
