@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 NO: dict[str, Any] = {"type": "reject", "message": "no"}
 YES: dict[str, Any] = {"type": "approve"}
+OPTIONS = signature(HumanInTheLoopMiddleware).parameters
 
 
 @pytest.fixture
@@ -164,6 +166,31 @@ def test_rejections_of_an_earlier_run_are_not_of_this_one(guard: WritingGuard) -
     for history in ([AIMessage("", tool_calls=[asks]), answer], [answer]):
         agent.invoke({"messages": [HumanMessage("hello"), *history]}, THREAD)
     assert guard.told == []
+
+
+@pytest.mark.skipif("interrupt_mode" not in OPTIONS, reason="this version asks for a whole reply at once")
+@pytest.mark.parametrize("first", [True, False])
+def test_calls_that_are_decided_on_one_by_one_count_once(guard: WritingGuard, first: bool) -> None:
+    tools = Tools()
+    one_by_one: dict[str, Any] = {"interrupt_mode": "per_call"}
+    middleware = [LoopGuardMiddleware(guard), HumanInTheLoopMiddleware({"look": True}, **one_by_one)]
+    agent = create_agent(
+        model_of(asking(20)),
+        [tool(tools()["look"])],
+        middleware=middleware if first else middleware[::-1],
+        checkpointer=InMemorySaver(),
+    )
+
+    def rejected() -> None:
+        last = agent.invoke(HELLO, THREAD)
+        for _ in range(20):
+            last = agent.invoke(Command(resume={last["__interrupt__"][0].id: NO}), THREAD)
+
+    with pytest.raises(LoopAborted):
+        rejected()
+    assert tools.ran == []
+    assert [told.call_id for told in guard.of("before")] == [f"c{number}" for number in range(1, 11)]
+    assert len(guard.of("after")) == 5
 
 
 def test_calls_past_a_limit_count(guard: WritingGuard) -> None:
