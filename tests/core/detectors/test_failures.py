@@ -122,6 +122,31 @@ def test_the_verdict_on_one_tool() -> None:
     assert "exec failed 5 times in a row in the same way" in (block.message or "")
 
 
+SAID = "what it said differed at most in times, ids and the like"
+TRIED = "although other arguments were tried"
+
+
+@pytest.mark.parametrize(
+    ("strip", "said"),
+    [
+        ("ffff", f", {TRIED}."),
+        ("fhhhh", f", {TRIED}."),
+        ("(ffff)(f)(f)h", f", {TRIED}."),
+        ("yyyyyy", f", always with the same arguments: {SAID}."),
+        ("(yy)(yy)(yy)y", f", always with the same arguments: {SAID}."),
+        ("vvvvvv", f", {TRIED}: {SAID}."),
+        ("yyyv", f", always with the same arguments: {SAID}."),
+        ("yyyvv", f", {TRIED}: {SAID}."),
+    ],
+)
+def test_what_varied_is_said_as_it_was(strip: str, said: str) -> None:
+    legend = [*STAGE, ("v", "exec", {"command": "deploy {n}"}, "!12:00:0{n}: failed in {n} ms")]
+    played = act(strip, alone("repeatedFailure"), legend=legend)
+    assert f"exec failed {played.verdicts[-1].count} times in a row in the same way{said}" in (
+        played.verdicts[-1].message or ""
+    )
+
+
 def test_the_verdict_on_all_tools() -> None:
     verdict = act("fgfgf", alone("failureStreak")).verdicts[-1]
     assert (verdict.detector, verdict.level, verdict.count, verdict.threshold) == (

@@ -89,10 +89,12 @@ def test_the_verdicts() -> None:
     assert "refused and did not run" in block
 
 
-def test_a_batch_says_how_many_one_reply_asked_for() -> None:
-    verdict = act("(aaaaaaa)", ALONE).verdicts[-1]
-    assert (verdict.count, verdict.threshold) == (7, 5)
-    assert "One reply asked for read" in (verdict.message or "")
+def test_a_batch_says_how_many_were_asked_for_at_once() -> None:
+    verdict = act("(aaaaaa)", ALONE).verdicts[-1]
+    assert (verdict.count, verdict.threshold) == (6, 5)
+    said = "read was asked for 6 times with the same arguments before any result came back."
+    assert said in (verdict.message or "")
+    assert "came back" not in (act("aaaaaaa", ALONE).verdicts[-1].message or "")
 
 
 @pytest.mark.parametrize(

@@ -48,10 +48,13 @@ def judge(use: ToolUse, signature: bytes, count: int, streak: int) -> Finding | 
 
 
 def judge_batch(use: ToolUse, signature: bytes, identical: int) -> Finding | None:
-    """Judge a call that is number `identical` of the same kind within one turn."""
+    """Judge a call that is number `identical` of the same kind within one turn.
+
+    Calls of one model reply are that, and, where a host tells of no replies, calls none of which has ended.
+    """
     if identical <= use.critical:
         return None
-    seen = f"One reply asked for {use.tool} {identical} times with the same arguments."
+    seen = f"{use.tool} was asked for {identical} times with the same arguments before any result came back."
     return _finding(use, signature, "critical", identical, seen)
 
 

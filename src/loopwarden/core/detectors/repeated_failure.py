@@ -8,6 +8,7 @@ other tools in between do not end the row; a success of the tool does.
 ## Why it matters
 A login that is refused whatever flags are tried, a query that is rejected in every spelling, a command
 that prints another time with the same error: the calls or the results differ, the failure does not.
+The message says which of them it is.
 
 ## When it stays silent
 When the cause differs: status codes, errno and small counts are kept apart. Timeouts neither count nor
@@ -37,6 +38,14 @@ LEGEND = (("f", "exec", {"command": "deploy --try {n}"}, "!permission denied"),)
 _TOOLS: Final = 256
 """Tools whose rows are kept; the oldest is forgotten first."""
 
+_SAID: Final = "what it said differed at most in times, ids and the like"
+_HOW: Final = {
+    (True, False): ", although other arguments were tried",
+    (False, True): f", always with the same arguments: {_SAID}",
+    (True, True): f", although other arguments were tried: {_SAID}",
+}
+"""What the model is told, by `Row.varied`; where nothing varied `generic_repeat` counts the calls."""
+
 
 class Row:
     """One tool's newest failures.
@@ -65,11 +74,12 @@ class Row:
             del turns[0]
 
     @property
-    def varied(self) -> bool:
-        """Whether different things were tried, or the failures read differently."""
-        _, (signature, *more), (outcome, *others) = self.turns[0]
-        return bool(more or others) or any(
-            signatures != (signature,) or outcomes != (outcome,) for _, signatures, outcomes in self.turns
+    def varied(self) -> tuple[bool, bool]:
+        """Whether more than one thing was tried, and whether the failures read differently."""
+        _, tried, said = self.turns[0]
+        return (
+            len(tried) > 1 or any(signatures != tried for _, signatures, _ in self.turns),
+            len(said) > 1 or any(outcomes != said for _, _, outcomes in self.turns),
         )
 
 
@@ -121,15 +131,16 @@ class Failures:
         if row is None:
             return None
         count = len(row.turns)
-        if count < use.warning or not row.varied:
+        if count < use.warning:
+            return None
+        how = _HOW.get(row.varied)
+        if how is None:
             return None
         level: Level = "warning"
         threshold = use.warning
         if count >= use.critical:
             level, threshold = "critical", use.critical
-        seen = (
-            f"{use.tool} failed {count} times in a row in the same way, although different things were tried."
-        )
+        seen = f"{use.tool} failed {count} times in a row in the same way{how}."
         loop = key(use, row.failure)
         return Finding("repeated_failure", level, count, threshold, loop, seen, (), (use.tool,))
 
