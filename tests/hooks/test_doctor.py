@@ -213,10 +213,10 @@ def test_entries_that_are_old_or_wrong(machine: Machine) -> None:
     names = "PostToolUse, PostToolUseFailure, PostToolBatch, PostCompact, SessionEnd, UserPromptSubmit"
     missing = f"no hook for {names}"
     assert machine.wrong("claude-code") == [missing, "more than one hook for PreToolUse"]
-    path.write_text(entries("loopwarden-hook codex", event="Stop"))
+    path.write_text(entries("loopwarden-hook emacs", event="Stop"))
     assert machine.wrong("claude-code")[1:] == [
         "a hook for Stop, which is of no use",
-        "the hook for Stop says 'codex', not 'claude-code'",
+        "the hook for Stop says 'emacs', not 'claude-code'",
     ]
 
 

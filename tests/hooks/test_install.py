@@ -309,7 +309,7 @@ def test_the_commands(home: Path) -> None:
     code, out, _ = run("uninstall", "claude-code")
     assert (code, out) == (0, f"Claude Code: the hooks are out, {path} is gone, as it was made for them\n")
     code, out, _ = run("uninstall", "claude-code")
-    assert (code, out) == (0, f"Claude Code: no hooks of loopwarden in {path}\n")
+    assert (code, out) == (0, f"Claude Code: no hooks of loopwarden for it in {path}\n")
 
 
 def test_the_commands_in_a_project_as_json(home: Path) -> None:

@@ -94,7 +94,7 @@ def uninstall(
     elif dry_run:
         _print_diff(changes)
     elif not _changed(changes):
-        typer.echo(f"{_title(settings)}: no hooks of loopwarden in {changes[0].path}")
+        typer.echo(f"{_title(settings)}: no hooks of loopwarden for it in {changes[0].path}")
     else:
         first, *others = [change for change in changes if change.after != change.before]
         what = "is gone, as it was made for them" if first.after is None else "is without them"

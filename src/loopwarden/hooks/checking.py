@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from loopwarden.hooks import json_form
 from loopwarden.hooks.answering import MODE
 from loopwarden.hooks.entries import PROGRAM, NotUnderstoodError, SettingsError, faults, variables, words
-from loopwarden.hooks.forms import FORMS
+from loopwarden.hooks.forms import FORMS, others
 from loopwarden.hooks.hosts import HOSTS
 from loopwarden.hooks.installing import read_settings
 from loopwarden.hooks.limits import limits
@@ -126,6 +126,7 @@ def _look(
         hooks = FORMS[settings.form].find(settings, text) if text is not None else []
         if text is not None and settings.form in {"groups", "list"}:
             json_form.check(settings, text)
+        held = others(settings, text) if text is not None else []
     except NotUnderstoodError as error:
         said = f"{path}: {error}; whether the hooks are in it can't be told"
         found.append(Finding(level="wrong", text=said, todo=again))
@@ -135,6 +136,10 @@ def _look(
         said = f"{path}: {reason}; {report.title} reads nothing of it"
         found.append(Finding(level="wrong", text=said, todo="repair the file, or remove it"))
         return []
+    for other in held:
+        said = f"{path}: the hooks for {HOSTS[other].title} are in it, which {report.title} runs too"
+        todo = f"give {report.title} a file of its own, or take the entries {PROGRAM} {other} out of this one"
+        found.append(Finding(level="wrong", text=said, todo=todo))
     if not hooks:
         return []
     problems = [*_entries(settings, hooks, again)]

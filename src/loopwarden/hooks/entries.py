@@ -64,6 +64,12 @@ def words(command: object) -> list[str]:
     return _split(command)[1]
 
 
+def ours(settings: Settings, command: object) -> bool:
+    """Whether a command is ours and for this host, as far as it names one that is known."""
+    found = words(command)
+    return bool(found) and (found[1:2] in ([], [settings.host]) or found[1] not in HOSTS)
+
+
 def variables(command: object) -> list[str]:
     """The variables that people have set before a command of ours."""
     return _split(command)[0]

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.hooks.entries import PROGRAM, SettingsError, wanted
-from loopwarden.hooks.forms import FORMS
+from loopwarden.hooks.forms import FORMS, others
+from loopwarden.hooks.hosts import HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,9 +132,10 @@ def plan_install(settings: Settings, scope: Scope, path: Path, program: str, sta
         state: The state folder.
 
     Raises:
-        SettingsError: The file can't be read or changed.
+        SettingsError: The file can't be read or changed, or is that of another host too.
     """
-    before, record = _read(path), _recorded(state, path)
+    before, record = _read(path), _recorded(state, settings, path)
+    _refuse_shared(settings, path, before)
     ours = record is not None and _digest(before) == record.digest
     original = record.original if ours and record is not None else _without(settings, path, before, record)
     bom, text = _text(path, original if ours else before)
@@ -157,7 +159,7 @@ def plan_uninstall(settings: Settings, scope: Scope, path: Path, state: Path) ->
     Raises:
         SettingsError: The file can't be read or changed.
     """
-    before, record = _read(path), _recorded(state, path)
+    before, record = _read(path), _recorded(state, settings, path)
     after = _without(settings, path, before, record)
     folders = record.folders if record is not None else ()
     return Change(settings=settings, scope=scope, path=path, before=before, after=after, folders=folders)
@@ -178,7 +180,7 @@ def carry_out(change: Change, state: Path, *, installs: bool) -> Path | None:
         SettingsError: Somebody else changed the file, or it can't be written.
         OSError: The disk says no.
     """
-    name = _name(change.path)
+    name = _name(change.settings, change.path)
     folder = state / FOLDER
     backup, note = folder / f"{name}.before", folder / f"{name}.json"
     if installs:
@@ -277,6 +279,18 @@ def _text(path: Path, data: bytes | None) -> tuple[str, str]:
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
 
 
+def _refuse_shared(settings: Settings, path: Path, data: bytes | None) -> None:
+    """Each of two hosts with one file would run the hooks of both."""
+    held = others(settings, _text(path, data)[1])
+    if held:
+        title, other = HOSTS[settings.host].title, HOSTS[held[0]].title
+        raise SettingsError(
+            f"{path}: the hooks for {other} are in it, which {title} would run too. If it is a link to the "
+            f"settings of {other}, give {title} a file of its own; else take the entries "
+            f"{PROGRAM} {held[0]} out of it first"
+        )
+
+
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
     """Names the file in what is raised inside."""
@@ -305,9 +319,9 @@ def _without(settings: Settings, path: Path, data: bytes | None, record: _Record
     return (bom + new).encode()
 
 
-def _recorded(state: Path, path: Path) -> _Record | None:
-    """What the last installation into a file left behind; one that can't be read is none."""
-    name, folder = _name(path), state / FOLDER
+def _recorded(state: Path, settings: Settings, path: Path) -> _Record | None:
+    """What the last installation of a host into a file left behind; one that can't be read is none."""
+    name, folder = _name(settings, path), state / FOLDER
     try:
         data: dict[str, Any] = json.loads((folder / f"{name}.json").read_bytes())
         original = None if data["made"] is True else (folder / f"{name}.before").read_bytes()
@@ -317,10 +331,11 @@ def _recorded(state: Path, path: Path) -> _Record | None:
         return None
 
 
-def _name(path: Path) -> str:
+def _name(settings: Settings, path: Path) -> str:
+    """Of what is kept; variables may give two hosts one file."""
     whole = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
     digest = hashlib.blake2b(whole.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-    return f"{path.name}-{digest}"
+    return f"{path.name}-{settings.host}-{digest}"
 
 
 def _digest(data: bytes | None) -> str:

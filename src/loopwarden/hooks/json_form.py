@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from loopwarden.hooks.entries import Hook, SettingsError, complete, words
+from loopwarden.hooks.entries import Hook, SettingsError, complete, ours
 from loopwarden.hooks.json_edit import added, edited, empty, removed
 from loopwarden.hooks.json_tree import JsonTextError, read_tree, value_of
 
@@ -212,7 +212,7 @@ def _hooks(settings: Settings, groups: Node) -> list[tuple[Node, Node | None]]:
 
 def _is_ours(settings: Settings, text: str, hook: Node) -> bool:
     command = hook.get(settings.command) if hook.kind == "object" else None
-    return command is not None and bool(words(value_of(text, command)))
+    return command is not None and ours(settings, value_of(text, command))
 
 
 def _value(settings: Settings, hook: Hook) -> Any:

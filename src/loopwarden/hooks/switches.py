@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from loopwarden.hooks.entries import SettingsError, words
+from loopwarden.hooks.entries import SettingsError, ours
 from loopwarden.hooks.installing import read_settings
 from loopwarden.hooks.json_tree import JsonTextError, read_tree, value_of
 from loopwarden.hooks.settings import SCOPES
@@ -44,7 +44,7 @@ def switched_off(
         for keys in settings.disabled:
             listed = _at(value, keys)
             for one in listed if isinstance(listed, list) else ():
-                if isinstance(one, str) and (one == settings.entry.get("name") or words(one)):
+                if isinstance(one, str) and (one == settings.entry.get("name") or ours(settings, one)):
                     name = ".".join(keys)
                     text = f"{settings.host} does not run these hooks: {name} names {one!r} in {file}"
                     yield text, f"take {one!r} out of {name} there"

@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
-from loopwarden.hooks.entries import Hook, SettingsError, complete, words
+from loopwarden.hooks.entries import Hook, SettingsError, complete, ours
 from loopwarden.hooks.json_edit import line_end
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _listed(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_ours(settings: Settings, entry: dict[str, Any]) -> bool:
-    return bool(words(entry.get(settings.command)))
+    return ours(settings, entry.get(settings.command))
 
 
 def _blank_line(text: str, start: int) -> int:

@@ -12,7 +12,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
-from loopwarden.hooks.entries import SettingsError, words
+from loopwarden.hooks.entries import SettingsError
 from loopwarden.hooks.installing import read_settings
 from loopwarden.hooks.yaml_form import said
 
@@ -39,12 +39,12 @@ def distrusted(settings: Settings, folder: Path, path: Path, hooks: list[Hook]) 
     return sorted(set(look(folder, path, hooks))) if look is not None else []
 
 
-def _codex(folder: Path, path: Path, _hooks: list[Hook]) -> Iterator[str]:
+def _codex(folder: Path, path: Path, hooks: list[Hook]) -> Iterator[str]:
     """Codex notes a hash of each hook, by file, event and place."""
     state = _toml(folder / "config.toml").get("hooks", {})
     state = state.get("state", {}) if isinstance(state, dict) else {}
     names = (str(path), os.path.realpath(path))
-    for event, group, place, hook, matcher in _codex_hooks(path):
+    for event, group, place, hook, matcher in _codex_hooks(path, {hook.command for hook in hooks}):
         label = re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
         keys = (f"{name}:{label}:{group}:{place}" for name in names)
         noted: dict[str, Any] = next((state[key] for key in keys if isinstance(state.get(key), dict)), {})
@@ -77,13 +77,15 @@ def codex_hash(label: str, hook: Mapping[str, Any], matcher: str | None = None) 
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _codex_hooks(path: Path) -> Iterator[tuple[str, int, int, dict[str, Any], str | None]]:
+def _codex_hooks(
+    path: Path, commands: set[str]
+) -> Iterator[tuple[str, int, int, dict[str, Any], str | None]]:
     events = _json(path).get("hooks", {})
     for event, groups in events.items() if isinstance(events, dict) else ():
         for number, group in enumerate(groups if isinstance(groups, list) else ()):
             entries = group.get("hooks") if isinstance(group, dict) else None
             for place, hook in enumerate(entries if isinstance(entries, list) else ()):
-                if isinstance(hook, dict) and words(hook.get("command")):
+                if isinstance(hook, dict) and hook.get("command") in commands:
                     yield event, number, place, hook, group.get("matcher")
 
 

@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from loopwarden.hooks.entries import PROGRAM, Hook, NotUnderstoodError, complete, words
+from loopwarden.hooks.entries import PROGRAM, Hook, NotUnderstoodError, complete, ours
 from loopwarden.hooks.json_edit import line_end
 from loopwarden.hooks.yaml_scalars import YamlTextError
 from loopwarden.hooks.yaml_scan import read_yaml
@@ -213,7 +213,7 @@ def _found(settings: Settings, block: _Block) -> list[tuple[Hook, int, int]]:
     found = []
     for event, start, end, fields in block.entries:
         command = fields.get(settings.command, "")
-        if words(command):
+        if ours(settings, command):
             found.append((Hook(event=event, command=command, entry=fields), start, end))
     return found
 
