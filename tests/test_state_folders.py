@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopwarden import state_folder
+from loopwarden.config.find import user_folder
 from loopwarden.errors import StoreError
 from loopwarden.hooks import places as hooks
 from loopwarden.records import places as records
@@ -49,11 +50,33 @@ def test_a_named_folder_takes_its_place(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_without_a_home_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
     monkeypatch.setattr(Path, "home", _homeless)
-    with pytest.raises(StoreError, match="no folder for the tests: set LOOPWARDEN_STATE to one"):
+    with pytest.raises(StoreError, match="no folder for the tests: no home; set LOOPWARDEN_STATE to one"):
         state_folder.folder("x", "the tests")
     with pytest.raises(StoreError, match="set LOOPWARDEN_RECORD to a file"):
         records.default_path()
+
+
+@pytest.mark.parametrize("home", ["", "rel", "~", "~/x"])
+def test_a_home_that_is_no_whole_path_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    with pytest.raises(StoreError, match=f"HOME is '{home}', which is no whole path; set LOOPWARDEN_STATE"):
+        state_folder.folder("x", "the tests")
+    with pytest.raises(StoreError, match="is no whole path; set LOOPWARDEN_STATE to one"):
+        hooks.state_folder()
+    with pytest.raises(StoreError, match="set LOOPWARDEN_RECORD to a file"):
+        records.default_path()
+    with pytest.raises(OSError, match="HOME is no whole path"):
+        entry()
+    assert user_folder() is None
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    assert Path(entry()) == hooks.state_folder() == tmp_path / "s/loopwarden/hooks"
 
 
 def _homeless() -> Path:

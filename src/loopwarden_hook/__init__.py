@@ -79,12 +79,18 @@ def main() -> int:
 
 
 def state_folder() -> str:
-    """The folder with the state; the rule is that of `loopwarden.hooks.places`."""
+    """The folder with the state; the rule is that of `loopwarden.hooks.places`.
+
+    Raises:
+        OSError: The user has no home that can be used.
+    """
     named = os.environ.get("LOOPWARDEN_STATE")
     if named:
         return named
     base = os.environ.get("XDG_STATE_HOME", "")
     if not base.startswith("/"):
+        if os.name != "nt" and not os.environ.get("HOME", "/").startswith("/"):
+            raise OSError("HOME is no whole path, so that there is no folder for the state")
         base = os.path.expanduser("~/.local/state")  # noqa: PTH111 - pathlib takes longer than all of this
     return f"{base}/loopwarden/hooks"
 

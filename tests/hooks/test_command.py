@@ -180,6 +180,20 @@ def test_a_folder_that_can_not_be_made_lets_the_call_run() -> None:
     assert hook(event("PreToolUse", 0), LOOPWARDEN_STATE="/dev/null/x") == b""
 
 
+@pytest.mark.parametrize("home", ["rel", "~"])
+def test_a_home_that_is_no_whole_path_lets_the_call_run_and_nothing_is_written(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOOPWARDEN_STATE", raising=False)
+    assert hook(event("PreToolUse", 0), HOME=home, XDG_STATE_HOME="") == b""
+    assert list(tmp_path.iterdir()) == []
+    whole = tmp_path / "home"
+    whole.mkdir()
+    hook(event("PreToolUse", 0), HOME=str(whole), XDG_STATE_HOME="", LOOPWARDEN_SERVICE="off")
+    assert (whole / ".local/state/loopwarden/hooks/sessions.db").exists()
+
+
 def test_a_service_of_another_version_gives_way(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one_call(0)
     until((state / SOCKET_FILE).exists)

@@ -292,9 +292,13 @@ CONFIGS = {
     "unset": (
         "{tools: {loopDetection: {}}}",
         "wrong",
-        "does not set enabled: the rolling detectors only observe",
+        "does not set enabled: the rolling detectors only observe, the post-compaction guard acts",
     ),
-    "off": ("{tools: {loopDetection: {enabled: false}}}", "wrong", "sets enabled to false"),
+    "off": (
+        "{tools: {loopDetection: {enabled: false}}}",
+        "wrong",
+        "sets enabled to false: the guard is off, the post-compaction guard too",
+    ),
     "broken": ("{tools: ", "wrong", "can't be used, so that every call passes"),
 }
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopwarden.errors import LoopwardenError
 from loopwarden.hooks import installing
 from loopwarden.hooks.entries import SettingsError
 from loopwarden.hooks.installing import FOLDER, carry_out, hook_program, plan_install, plan_uninstall
@@ -377,3 +378,32 @@ def test_a_file_that_can_not_be_read(home: Path) -> None:
     assert (code, out) == (2, "")
     assert err == (f'loopwarden: {path}: is no JSON: line 1: "\'" where a key in double quotes is expected\n')
     assert path.read_text() == "{'a'}"
+
+
+@pytest.mark.parametrize("words", [["install", "claude-code"], ["uninstall", "kimi"], ["doctor"], ["status"]])
+@pytest.mark.parametrize("bad", ["", "rel", "~"])
+def test_a_home_that_is_no_whole_path(
+    words: list[str], bad: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", bad)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    before = everything(home)
+    if words != ["status"]:  # it needs no settings
+        code, out, err = run(*words)
+        assert (code != 0, out) == (True, "")
+        assert "no folder for the settings of " in err
+        assert f"HOME is '{bad}', which is no whole path; set HOME to one" in err
+    monkeypatch.delenv("LOOPWARDEN_STATE")
+    code, out, err = run(*words)
+    assert (code != 0, out) == (True, "")
+    assert f"no folder for the state of the hooks: HOME is '{bad}', which is no whole path" in err
+    assert everything(home) == before
+
+
+def test_a_variable_that_begins_with_the_home(home: Path) -> None:
+    settings = SETTINGS["claude-code"]
+    named = {"CLAUDE_CONFIG_DIR": "~/x"}
+    assert settings.path("user", {**named, "HOME": "/h"}, home) == Path("/h/x/settings.json")
+    assert settings.path("user", {"CLAUDE_CONFIG_DIR": "/y", "HOME": ""}, home) == Path("/y/settings.json")
+    with pytest.raises(LoopwardenError, match="no folder for the settings of Claude Code: HOME is ''"):
+        settings.path("user", {**named, "HOME": ""}, home)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from loopwarden.errors import ConfigError, ConfigProblem
+from loopwarden.state_folder import home_folder
 
 VARIABLE: Final = "LOOPWARDEN_CONFIG"
 FILE_NAME: Final = "loopwarden.json5"
@@ -33,7 +34,7 @@ def find_config() -> Path | None:
 
 
 def user_folder() -> Path | None:
-    """The user's folder for loopwarden's files; `None` where the user has no home."""
+    """The user's folder for loopwarden's files; `None` where the user has no home that can be used."""
     variable, below = (
         ("APPDATA", "AppData/Roaming") if sys.platform == "win32" else ("XDG_CONFIG_HOME", ".config")
     )
@@ -41,7 +42,7 @@ def user_folder() -> Path | None:
     if base and Path(base).is_absolute():  # a relative one is to be ignored, says the XDG specification
         return Path(base) / "loopwarden"
     try:
-        return Path.home() / below / "loopwarden"
+        return home_folder() / below / "loopwarden"
     except RuntimeError:
         return None
 

@@ -29,6 +29,12 @@ _ASK_SECONDS: Final = 2.0
 _RECENT: Final = 24 * 3600.0
 _SHOWN: Final = 3
 _STEP: Final = 1000
+_NOT_ENABLED: Final = {
+    True: "does not set enabled: the rolling detectors only observe, the post-compaction guard acts",
+    False: "sets enabled to false: the guard is off, the post-compaction guard too",
+}
+"""What a configuration does, by whether `enabled` is left out."""
+
 _UNITS: Final = ("bytes", "kB", "MB", "GB")
 
 
@@ -70,8 +76,7 @@ def _config(environment: Mapping[str, str], project: Path) -> Iterator[Finding]:
     if enabled is None or enabled.value is True:
         yield Finding(level="ok", text=f"configuration: {path}")
     else:
-        said = "does not set enabled" if enabled.value is None else "sets enabled to false"
-        text = f"the configuration {path} {said}: the rolling detectors only observe and refuse nothing"
+        text = f"the configuration {path} {_NOT_ENABLED[enabled.value is None]}"
         yield Finding(level="wrong", text=text, todo="set tools.loopDetection.enabled to true in it")
 
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from loopwarden.errors import LoopwardenError
 from loopwarden.hooks.hosts import HOSTS
 from loopwarden.hooks.plugins import PLUGINS
+from loopwarden.state_folder import home_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,12 +89,16 @@ class Settings:
     parts: tuple[Settings, ...] = ()
 
     def user_folder(self, environment: Mapping[str, str]) -> Path:
-        """The user's folder of this host."""
+        """The user's folder of this host.
+
+        Raises:
+            LoopwardenError: The user has no home that can be used; so for `path`.
+        """
         for variable, inside in self.variables.items():
             if named := environment.get(variable):
-                base = Path(named).expanduser()
+                base = self._path(named, environment)
                 return base.parent if inside == _ABOVE else base / inside
-        return Path(environment.get("HOME") or Path.home()) / self.folder
+        return self._path(f"~/{self.folder}", environment)
 
     def path(self, scope: Scope, environment: Mapping[str, str], project: Path) -> Path | None:
         """The file of a scope; `None`: there is none.
@@ -104,8 +110,25 @@ class Settings:
         """
         if scope == "user":
             named = environment.get(self.file_variable or "")
-            return Path(named).expanduser() if named else self.user_folder(environment) / self.file
+            if named:
+                return self._path(named, environment)
+            return self.user_folder(environment) / self.file
         return None if self.project is None else project / self.project
+
+    def _path(self, text: str, environment: Mapping[str, str]) -> Path:
+        """A path that may begin with a home."""
+        try:
+            path = Path(text)
+            return (
+                home_folder(environment).joinpath(*path.parts[1:])
+                if path.parts[:1] == ("~",)
+                else path.expanduser()
+            )
+        except RuntimeError as error:
+            title = HOSTS[self.host].title
+            raise LoopwardenError(
+                f"no folder for the settings of {title}: {error}; set HOME to one"
+            ) from None
 
     def registered(self) -> tuple[str, ...]:
         """The events that are registered."""
