@@ -302,12 +302,19 @@ def test_toml(text: str, program: str) -> None:
     assert "# and\n" in drop(KIMI, more)
 
 
+def test_a_number_of_any_length_stays() -> None:
+    text = f'{{"a": {"1" * 5000}}}\n'
+    for settings in (CLAUDE, CURSOR):
+        assert drop(settings, put(settings, text), text) == text
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("a = ", "is no TOML"),
         ('hooks = [{event = "Stop", command = "x"}]\n', "in another form than [[hooks]] tables"),
         ("[hooks]\na = 1\n", "in another form than [[hooks]] tables"),
+        (f"a = {'1' * 5000}\n", "is no TOML"),
     ],
 )
 def test_toml_that_is_refused(text: str, reason: str) -> None:

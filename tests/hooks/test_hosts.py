@@ -257,3 +257,25 @@ def test_what_changes_in_the_result_of_a_gemini_command_is_no_news(answering: An
         heard.append(agent.before(*call))
         agent.send("after", *call, None, tool_response=result)
     assert [one.decision for one in heard] == ["allow"] * 20 + ["deny"] * 2
+
+
+def test_a_number_of_any_length_is_seen(agent: Agent) -> None:
+    def said(number: str) -> Heard:
+        agent.calls += 1
+        fields = {"tool_name": "Bash", "tool_input": {"n": 987}, "tool_use_id": f"c{agent.calls}"}
+        name = HOSTS[agent.name].fields.call
+        if name:
+            fields[name[0]] = fields["tool_use_id"]
+        answers = []
+        for kind in ("before", "after"):
+            event = next(one for one, meaning in HOSTS[agent.name].events.items() if meaning == kind)
+            more = agent._result("same") if kind == "after" else {}
+            payload = agent.payload(event, {**fields, **more}).replace(b"987", number.encode())
+            answer = agent.answer(agent.name, payload, {}, event if agent.name == "copilot" else None)
+            answers.append(agent.heard(event, answer, kind))
+        return answers[0]
+
+    for length in (400, 5000):
+        number = "7" * length
+        assert {said(f"{number}{last:02}").decision for last in range(25)} == {"allow"}
+        assert [said(number).decision for _ in range(21)] == ["allow"] * 20 + ["deny"]

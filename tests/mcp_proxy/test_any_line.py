@@ -64,3 +64,24 @@ def test_any_result_comes_through_whole(result: dict[str, Any], indent: int | No
     assert note["text"] == scene.of("before")[3].verdict.message
     assert repr(before) == repr(plain["result"].pop("content", []))
     assert repr(noted) == repr(plain)
+
+
+def test_a_number_of_any_length_is_seen() -> None:
+    def line(number: int, digits: str) -> bytes:
+        params = f'{{"name": "look", "arguments": {{"n": {digits}}}}}'
+        return f'{{"jsonrpc": "2.0", "id": {number}, "method": "tools/call", "params": {params}}}\n'.encode()
+
+    scene = Scene(SMALL)
+    for number in range(9):
+        digits = "7" * 5000 + str(number)
+        asked = line(number, digits)
+        assert scene.relay.read_client(asked) == (asked, b"")
+        back = f'{{"jsonrpc": "2.0", "id": {number}, "result": {{"n": {digits}}}}}\n'.encode()
+        assert scene.relay.read_server(back) == back
+    replies = []
+    for number in range(9, 20):
+        replies.append(scene.relay.read_client(line(number, "7" * 5000))[1])
+        scene.answer(number)
+    assert replies[0] == b""
+    assert json.loads(replies[-1])["id"] == 19
+    assert scene.relay.read_client(line(7, "1").replace(b'"id": 7', b'"id": ' + b"7" * 5000))[1] == b""

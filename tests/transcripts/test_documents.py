@@ -77,3 +77,8 @@ def test_a_value_is_closed_where_it_is_cut(data: bytes, expected: object) -> Non
 
 def test_brackets_without_end_are_given_up() -> None:
     assert opening(source_of(b"[" * 100_000)) is None
+
+
+def test_a_number_of_any_length_is_read() -> None:
+    digits = "7" * 5000
+    assert values(f'{{"a": {digits}}}\n{{"b": 1}}\n'.encode()) == ([{"a": digits}, {"b": 1}], {})

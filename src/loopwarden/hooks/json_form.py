@@ -57,7 +57,7 @@ def check(settings: Settings, text: str) -> None:
         raise SettingsError(f"line {line}: a comma too many, so that the agent reads nothing of the file")
     if not settings.comments:
         try:
-            json.loads(text)
+            json.loads(text, parse_int=str)  # whatever its size
         except json.JSONDecodeError as error:
             raise SettingsError(
                 f"line {error.lineno}: a comment, so that the agent reads nothing of the file"

@@ -147,7 +147,7 @@ def _object(payload: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         # Lone surrogates and huge numbers, which other writers of JSON produce.
         try:
-            data = json.loads(payload.decode("utf-8", "replace"))
+            data = json.loads(payload.decode("utf-8", "replace"), parse_int=_integer)
         except RecursionError:
             raise ValueError("the event is nested too deeply") from None
         except ValueError:
@@ -156,6 +156,14 @@ def _object(payload: bytes) -> dict[str, Any]:
         raise ValueError("the event is no JSON object")  # noqa: TRY004 - what was read, not what was passed
     extra = data.get("extra")  # Hermes: what its shell hooks have besides
     return {**extra, **data} if isinstance(extra, dict) else data
+
+
+def _integer(digits: str) -> int | str:
+    """An integer; one with more digits than Python reads counts as text."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
 
 
 def _calls(host: HookHost, kind: Kind | None, data: Mapping[str, Any]) -> tuple[HookCall, ...]:

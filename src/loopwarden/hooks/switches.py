@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopwarden.hooks.entries import SettingsError, ours
 from loopwarden.hooks.installing import read_settings
-from loopwarden.hooks.json_tree import JsonTextError, read_tree, value_of
+from loopwarden.hooks.json_tree import read_tree, value_of
 from loopwarden.hooks.settings import SCOPES
 
 if TYPE_CHECKING:
@@ -61,5 +61,5 @@ def _value(path: Path) -> Any:
     try:
         text = read_settings(path) or "{}"
         return tomllib.loads(text) if path.suffix == ".toml" else value_of(text, read_tree(text, json5=True))
-    except (SettingsError, JsonTextError, tomllib.TOMLDecodeError, RecursionError, OSError):
+    except (SettingsError, ValueError, RecursionError, OSError):
         return None

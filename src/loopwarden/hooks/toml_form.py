@@ -52,7 +52,7 @@ def put(settings: Settings, text: str, hooks: list[Hook]) -> str:
     expected = {**value, _HOOKS: [*_listed(value), *tables]}
     try:
         fine = tomllib.loads(after) == expected
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         fine = False
     if not fine:
         raise SettingsError(
@@ -77,7 +77,7 @@ def drop(settings: Settings, text: str, base: str | None = None) -> str:  # noqa
             continue
         try:
             tables = _listed(tomllib.loads(text[start:end]))
-        except tomllib.TOMLDecodeError:
+        except ValueError:
             continue  # a line of a long text that looks like the head of a table
         if len(tables) == 1 and _is_ours(settings, tables[0]):
             begin = _blank_line(text, start)
@@ -94,7 +94,7 @@ def drop(settings: Settings, text: str, base: str | None = None) -> str:  # noqa
 def _read(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"is no TOML: {error}") from None
 
 

@@ -127,5 +127,5 @@ def _json(path: Path) -> dict[str, Any]:
 def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}

@@ -12,7 +12,21 @@ import orjson
 RequestId: TypeAlias = str | int | float
 """As JSON-RPC has it."""
 
-_decode: Final = JSONDecoder().raw_decode
+
+class _Digits(str):
+    """An integer with more digits than Python reads."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _Digits:
+    try:
+        return int(digits)
+    except ValueError:
+        return _Digits(digits)
+
+
+_decode: Final = JSONDecoder(parse_int=_integer).raw_decode
 _space: Final = re.compile(r"[ \t\n\r]*").match
 _EXACT: Final = 2**53
 """Whole numbers from here on are read once more, as orjson may take them for fractions."""
@@ -33,7 +47,7 @@ def parse(line: bytes) -> Any:
 def _parse_slowly(line: bytes) -> Any:
     """For what only the standard library reads: NaN, lone surrogates, long numbers."""
     try:
-        return json.loads(line.decode())
+        return json.loads(line.decode(), parse_int=_integer)
     except (ValueError, RecursionError):
         return None
 
@@ -41,7 +55,7 @@ def _parse_slowly(line: bytes) -> Any:
 def id_key(message: dict[str, Any]) -> tuple[bool, RequestId] | None:
     """The id of a request, so that 1 and "1" differ; `None` where there is none that can be answered."""
     found = message.get("id")
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
+    if isinstance(found, bool | _Digits) or not isinstance(found, str | int | float):
         return None
     return isinstance(found, str), found
 

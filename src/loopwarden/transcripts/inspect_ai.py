@@ -12,7 +12,7 @@ from loopwarden.transcripts.eval_archive import MemberFault, open_archive
 from loopwarden.transcripts.fields import elements, mapping
 from loopwarden.transcripts.inspect_sample import sample_items
 from loopwarden.transcripts.outline import outline
-from loopwarden.transcripts.parsing import MOST_IN_DOCUMENT, too_many
+from loopwarden.transcripts.parsing import MOST_IN_DOCUMENT, integer, too_many
 from loopwarden.transcripts.stream import StreamNames
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _member(archive: EvalArchive, name: str, notes: ReadNotes) -> Any:
             notes.add("too_deep")
             return None
     try:
-        return json.loads(data.decode(errors="replace"))  # takes NaN, which Inspect writes
+        return json.loads(data.decode(errors="replace"), parse_int=integer)  # takes NaN, which Inspect writes
     except ValueError:
         notes.add("bad_line")
     except RecursionError:

@@ -48,7 +48,15 @@ def parse(data: bytes, label: str) -> Any:
         raise TranscriptError(label, f"no valid JSON: {error.msg} (line {error.lineno})") from error
 
 
-_decoder = json.JSONDecoder()
+def integer(digits: str) -> int | str:
+    """An integer of a JSON text; one with more digits than Python reads counts as text."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
+
+
+_decoder = json.JSONDecoder(parse_int=integer)
 
 
 def parse_line(line: bytes, loads: Loads = orjson.loads) -> tuple[list[Any], str | None]:
