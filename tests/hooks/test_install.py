@@ -135,6 +135,36 @@ def test_without_a_state_folder_it_comes_out_too(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{\n  "model": "opus"\n}\n'
 
 
+WITHOUT_STATE = {
+    "no last newline": ("kimi", b"a = 1", b"a = 1"),
+    "no last newline either": ("hermes", b"a: 1", b"a: 1"),
+    "nothing in TOML": ("kimi", b"", b""),
+    "nothing in JSON": ("gemini", b"", b"{}\n"),
+    "no file": ("gemini", None, b"{}\n"),
+    "hooks that are empty": ("gemini", b'{"a": 1, "hooks": {}}', b'{"a": 1}'),
+    "an event that is empty": ("gemini", b'{"hooks": {"BeforeTool": [], "X": []}}', b'{"hooks": {"X": []}}'),
+    "hooks of nothing": ("hermes", b"a: 1\nhooks:\n", b"a: 1\n"),
+}
+
+
+@pytest.mark.parametrize(("host", "data", "after"), WITHOUT_STATE.values(), ids=WITHOUT_STATE)
+def test_what_the_guide_says_of_a_lost_state_folder(
+    host: str, data: bytes | None, after: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "settings"
+    for state in ("another", "state"):
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_bytes(data)
+        put(path, tmp_path / "state", host)
+        take_out(path, tmp_path / state, host)
+        if state == "another":
+            assert path.read_bytes() == after
+            (tmp_path / "state").rename(tmp_path / "lost")
+    assert (path.read_bytes() if path.exists() else None) == data
+
+
 @pytest.mark.parametrize("gone", ["*.before", "*.json"])
 def test_a_record_that_is_damaged_destroys_nothing(gone: str, tmp_path: Path) -> None:
     path, state = tmp_path / "settings.json", tmp_path / "state"

@@ -48,7 +48,8 @@ def put(settings: Settings, text: str, hooks: list[Hook]) -> str:
         for table in tables
     ]
     start = before if not before or before.endswith("\n") else before + newline
-    after = start + (newline if before.strip() else "") + (newline * 2).join(lines) + newline
+    after = start + (newline if before.strip() else "") + (newline * 2).join(lines)
+    after += newline if start == before else ""  # a file without a last newline has none afterwards
     expected = {**value, _HOOKS: [*_listed(value), *tables]}
     try:
         fine = tomllib.loads(after) == expected
@@ -84,6 +85,8 @@ def drop(settings: Settings, text: str, base: str | None = None) -> str:  # noqa
             after += text[at:begin]
             at = begin + len(text[begin:start]) + _table(text[start:end])
     after += text[at:]
+    if not text.endswith("\n"):  # it had none before; the one that is there was put before ours
+        after = after.removesuffix("\n").removesuffix("\r")
     rest = [entry for entry in _listed(value) if not _is_ours(settings, entry)]
     expected = {key: one for key, one in value.items() if key != _HOOKS} | ({_HOOKS: rest} if rest else {})
     if _read(after) != expected:

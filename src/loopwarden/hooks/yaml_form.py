@@ -131,7 +131,8 @@ def _put(settings: Settings, text: str, hooks: list[Hook]) -> str:
     lines = block.lines
     if block.closed & {_HOOKS, *(hook.event for hook in hooks)}:
         raise NotUnderstoodError(_OTHER_FORM)
-    if lines and not lines[-1].endswith("\n"):
+    bare = bool(lines) and not lines[-1].endswith("\n")  # and so it stays
+    if bare:
         lines[-1] += newline
     if block.head is None:
         lines += [f"{_HOOKS}:{newline}"]
@@ -153,6 +154,9 @@ def _put(settings: Settings, text: str, hooks: list[Hook]) -> str:
         block = _Block("".join(lines))
         lines = block.lines
     after = "".join(lines)
+    if bare:
+        after = after.removesuffix(newline)
+        block = _Block(after)
     there = find(settings, after)
     if not complete(settings, there, hooks) or _rest(settings, block) != _rest(settings, old):
         raise NotUnderstoodError(_OTHER_FORM)
@@ -204,6 +208,10 @@ def drop(settings: Settings, text: str, base: str | None = None) -> str:
             block.lines[head] = old.lines[old.head]
     after = "".join(line for number, line in enumerate(block.lines) if number not in gone)
     bare = _Block(after)
+    if not text.endswith("\n") and after.endswith("\n"):  # it had no last newline before
+        shorter = _Block(after.removesuffix("\n").removesuffix("\r"))
+        if _rest(settings, shorter) == _rest(settings, bare):  # no newline that a text ends with
+            after, bare = "".join(shorter.lines), shorter
     if _found(settings, bare) or _rest(settings, bare) != _rest(settings, block):
         raise NotUnderstoodError("has entries of loopwarden that can't be taken out without the rest")
     return after
