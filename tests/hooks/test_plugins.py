@@ -183,6 +183,17 @@ def test_a_loop_is_told_refused_and_ended_by_the_service(program: Program) -> No
         check_a_loop(program)
 
 
+def test_a_configuration_that_can_not_be_used_is_told_once_and_the_calls_run(program: Program) -> None:
+    program.configure({"nosuch": 1})
+    assert texts(program.run(*[call()] * 5)) == ["same"] * 5
+    (said,) = program.told.get("toasts", program.told.get("warnings", []))
+    assert "loopwarden does not guard this session" in said
+    assert "tools.loopDetection.nosuch" in said
+    program.configure(TIGHT)
+    program.run(call())
+    assert program.told.get("toasts", program.told.get("warnings", [])) == []
+
+
 def test_work_is_untouched(program: Program) -> None:
     with served(program):
         results = program.run(*[call("passed", args={"command": f"test {n}"}) for n in range(30)])

@@ -42,6 +42,8 @@ def status(
     if as_json:
         typer.echo(json.dumps(_object(found), indent=2))
         return
+    from rich.text import Text
+
     from loopwarden.cli.screen import Screen
 
     console = Screen(soft_wrap=True, highlight=False)
@@ -51,6 +53,10 @@ def status(
         ("AGENT", "SESSION", "LAST EVENT", "GUARD", "PROJECT"),
         [_session(one, now) for one in found.sessions],
     )
+    for one in found.sessions:
+        if one.session.unguarded:
+            text = f"  {one.session.name} is not guarded: {one.session.unguarded}"
+            console.print(Text(plain(text), style="bold red"))
     _table(
         console,
         "Today",
@@ -80,7 +86,7 @@ def status(
 
 def _session(one: Seen, now: float) -> tuple[str, ...]:
     minutes = max(int((now - one.seen) / 60), 0)
-    guard = "paused" if one.session.paused else "on"
+    guard = "paused" if one.session.paused else "off" if one.session.unguarded else "on"
     return one.session.host, one.session.name, f"{minutes} min ago", guard, one.session.project or "-"
 
 
@@ -95,6 +101,7 @@ def _object(found: Status) -> dict[str, Any]:
                 "seen": one.seen,
                 "paused": one.session.paused,
                 "allowed": one.session.released,
+                "fault": one.session.unguarded or None,
             }
             for one in found.sessions
         ],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from loopwarden.config import load_config
 from loopwarden.config.find import FILE_NAME, VARIABLE, user_folder
 from loopwarden.config.resolve import defaults
-from loopwarden.errors import LoopwardenError
+from loopwarden.errors import ConfigError, LoopwardenError
 from loopwarden.guard import LoopGuard
 from loopwarden.hooks.answers import SILENCE
 from loopwarden.hooks.damage import RunsStore
@@ -24,6 +24,7 @@ from loopwarden.hooks.hosts import HOSTS
 from loopwarden.hooks.ledger import Ledger
 from loopwarden.hooks.payload import read_event
 from loopwarden.hooks.places import RUNS_FILE, SESSIONS_FILE
+from loopwarden.hooks.unguarded import unguarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +83,10 @@ class Answering:
             event = read_event(row, payload, name)
             if event.kind is None:
                 return SILENCE
-            guard = self._guard(row, environment, event.project)
+            try:
+                guard = self._guard(row, environment, event.project)
+            except ConfigError as error:
+                return unguarded(row, event, self._ledger, error)
             return Desk(row, guard, self._ledger, attended=attended(row, environment)).answer(event)
         except (LoopwardenError, OSError, ValueError) as error:
             note_fault(self._folder, f"{host}: {error}")

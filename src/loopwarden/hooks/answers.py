@@ -71,6 +71,19 @@ def say(host: HookHost, kind: Kind, event: str, saying: Saying) -> Answer:
     return _DIALECTS[host.dialect](kind, event, shown)
 
 
+def tell(host: HookHost, kind: Kind, text: str) -> Answer:
+    """Tell the person something and let the agent go on; nothing where the host shows them nothing.
+
+    Args:
+        host: Who is answered.
+        kind: What the event means.
+        text: For the person.
+    """
+    if kind not in host.tells:
+        return SILENCE
+    return _json(_TOLD[host.dialect](_printable(text)))
+
+
 def _printable(text: str) -> str:
     """A line as a terminal may show it: names of tools and sessions are the agent's words."""
     if text.isprintable():
@@ -166,3 +179,11 @@ _DIALECTS: Mapping[Dialect, Callable[[Kind, str, Saying], Answer]] = {
     "plugin": _plugin,
     "qwen": _qwen,
 }
+
+_TOLD: Mapping[Dialect, Callable[[str], dict[str, str]]] = {
+    **dict.fromkeys(("claude", "codex", "gemini", "qwen"), lambda text: {"systemMessage": text}),
+    "cursor": lambda text: {"user_message": text},
+    "plugin": lambda text: {"decision": "note", "text": "", "person": text},
+}
+"""Words for the person alone, of the dialects whose hosts show them; never with a decision, which would let
+a call run that the host would ask about."""

@@ -63,6 +63,7 @@ class Desk:
             return SILENCE
         with self.ledger.session(self.host.name, event.session) as session:
             session.project = event.project or session.project
+            session.unguarded = ""
             if session.paused:
                 return SILENCE
             return _Visit(self, event, session).answer()

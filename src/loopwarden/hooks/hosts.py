@@ -86,6 +86,7 @@ class HookHost:
         aborts: Events whose answer can end the run; elsewhere every further call is refused.
         asks: Whether a hook can have the person decide.
         warns: Events whose answer can carry a note to the model, the best first.
+        tells: Events whose answer can carry words for the person while nothing is refused.
         unknown_tools: Whether calls of tools that don't exist are seen, and where.
         says_missing: What the result of such a call says; none: one of a few phrases.
         says_failed: How a text in a batch begins if the call could not be made.
@@ -105,6 +106,7 @@ class HookHost:
     aborts: frozenset[Kind] = frozenset()
     asks: bool = False
     warns: tuple[Kind, ...] = ()
+    tells: frozenset[Kind] = frozenset()
     unknown_tools: Literal["batch", "call", "no"] = "no"
     says_missing: str | None = None
     says_failed: str | None = None
@@ -143,6 +145,7 @@ _ROWS: Final = (
         aborts=frozenset({"before", "after", "batch"}),
         asks=True,
         attended=("CLAUDE_CODE_ENTRYPOINT", "cli"),
+        tells=frozenset({"before"}),
         warns=("after", "failed", "batch", "before"),
         unknown_tools="batch",
         says_missing="Error: No such tool available: {tool}",
@@ -156,6 +159,7 @@ _ROWS: Final = (
         dialect="codex",
         events={"PreToolUse": "before", "PostToolUse": "after", "PostCompact": "compacted"},
         fields=Fields(run=("turn_id",)),
+        tells=frozenset({"before"}),
         warns=("after", "before"),
         tested="program",
     ),
@@ -178,6 +182,7 @@ _ROWS: Final = (
             summary=("Got it. Thanks for the additional context!", "</session_context>"),
         ),
         aborts=frozenset({"before", "after"}),
+        tells=frozenset({"before"}),
         warns=("after",),
         timeout_unit="ms",
         tested="program",
@@ -189,6 +194,7 @@ _ROWS: Final = (
         events={**_CLAUDE_EVENTS, "UserPromptSubmit": "request"},
         fields=Fields(run=("prompt_id",), call=("tool_call_id", "tool_use_id"), read=("llmContent",)),
         aborts=frozenset({"request"}),
+        tells=frozenset({"before"}),
         warns=("after", "failed", "batch", "before"),
         unknown_tools="batch",
         timeout_unit="ms",
@@ -253,6 +259,7 @@ _ROWS: Final = (
             encoded=True,
             error=("error_message",),
         ),
+        tells=frozenset({"compacted"}),
         warns=("after",),
     ),
     HookHost(
@@ -275,6 +282,7 @@ _ROWS: Final = (
         events=_PLUGIN_EVENTS,
         fields=Fields(run=("run_id",), turn=("turn_id",)),
         aborts=frozenset({"before", "after", "failed", "compacted"}),
+        tells=frozenset({"before"}),
         warns=("after", "failed"),
         unknown_tools="call",
         tested="program",
@@ -287,6 +295,7 @@ _ROWS: Final = (
         fields=Fields(run=("run_id",), agent=(), turn=("turn_id",)),
         aborts=frozenset({"before", "after", "failed", "compacted"}),
         asks=True,
+        tells=frozenset({"before"}),
         warns=("after", "failed"),
         tested="program",
     ),

@@ -55,6 +55,9 @@ _KEPT: Final = (
     "ended",
     "batched",
     "endings",
+    "unguarded",
+    "fault_noted",
+    "fault_told",
 )
 """Attributes of a session that have no column."""
 
@@ -136,6 +139,9 @@ class Session:
         ended: Sub-agents whose run was ended, and why.
         batched: Whether the host tells of the ends of batches.
         endings: Runs that end with their next batch or request to the model, and what is said then.
+        unguarded: What was wrong with the configuration at the last event; empty: nothing.
+        fault_noted: Whether the log of faults has such a fault of the session.
+        fault_told: Whether the person was told of one.
     """
 
     host: str
@@ -154,6 +160,9 @@ class Session:
     ended: dict[str, str] = field(default_factory=dict)
     batched: bool = False
     endings: dict[str, str] = field(default_factory=dict)
+    unguarded: str = ""
+    fault_noted: bool = False
+    fault_told: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,7 +356,7 @@ def _session(host: str, name: str, project: str, paused: int, data: bytes) -> Se
         kept: dict[str, Any] = orjson.loads(data)
         calls = [Call(**call) for call in kept["calls"]]
         turns = {run: Turn(**turn) for run, turn in kept["turns"].items()}
-        values = {**{name: kept[name] for name in _KEPT}, "calls": calls, "turns": turns}
+        values = {**{name: kept[name] for name in _KEPT if name in kept}, "calls": calls, "turns": turns}
     except (ValueError, TypeError, KeyError, AttributeError):
         return session
     for field_name, value in values.items():

@@ -70,8 +70,9 @@ function register(api) {
     const key = keyOf(told, callId);
     keep(open, key, call);
     const answer = await tell("before", told, call);
-    if (answer === null || answer.decision === "note") return undefined;
+    if (answer === null) return undefined;
     say(answer);
+    if (answer.decision === "note") return undefined;
     if (answer.decision === "ask") return approval(answer, key);
     open.delete(key);
     if (answer.decision === "end") await end(told, context.abortSignal);

@@ -141,9 +141,9 @@ export const Loopwarden = async ({ client, directory }) => {
     const key = keyOf({ sessionID, callID });
     keep(open, key, call);
     const answer = await tell("before", sessionID, call);
+    if (answer !== null) say(answer);
     if (answer?.decision !== "refuse" && answer?.decision !== "end") return undefined;
     open.delete(key);
-    say(answer);
     if (answer.decision === "end") endWith(sessionID, callID);
     return answer.text;
   });
