@@ -131,28 +131,6 @@ def test_an_interrupted_call_is_as_if_it_had_not_been(ended: type[BaseException]
             stop()
 
 
-def test_a_cancelled_call_is_as_if_it_had_not_been() -> None:
-    guard = strict()
-
-    @guard.tool
-    async def wait() -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    async def cancelled() -> None:
-        task = asyncio.create_task(wait())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    async def all_of_them() -> None:
-        for _ in range(12):
-            await cancelled()
-
-    asyncio.run(all_of_them())
-
-
 def test_a_run_that_a_compaction_outlived_ends_with_the_outcome() -> None:
     guard = strict({})
     look = plain(guard, "same")

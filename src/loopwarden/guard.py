@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, c
 from loopwarden.core.settings import Mode
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
-from loopwarden.guarded import current_run, guarded, said
+from loopwarden.guarded import Blocks, guarded, is_out_of_time, is_stop, said
 from loopwarden.live_runs import Over
 from loopwarden.opening import opened
 from loopwarden.runs import Runs
@@ -107,7 +107,9 @@ class Verbs:
         timed_out: bool = False,
         at: float | None = None,
     ) -> Verdict:
-        """A call ended. Meanings as in `Outcome`; a `TimeoutError` counts as out of time.
+        """A call ended. Meanings as in `Outcome`; a `TimeoutError` and being cancelled count as out of time.
+
+        What was stopped (`KeyboardInterrupt`, `SystemExit`, `GeneratorExit`) is taken back.
 
         Returns:
             A verdict; `abort` when the post-compaction guard ends the run here.
@@ -115,7 +117,9 @@ class Verbs:
         door = self._door
         try:
             if error is not None and not isinstance(error, str):
-                timed_out = timed_out or isinstance(error, TimeoutError)
+                if is_stop(error):
+                    return self.retract((call_id,), run_id=run_id, at=at)
+                timed_out = timed_out or is_out_of_time(error)
                 error = said(error)
             if door._watched:
                 return self.feed(
@@ -254,6 +258,7 @@ class LoopGuard(Verbs):
         self._faults = Faults()
         self._lock = _lock_of(self._runs)
         self._numbers = itertools.count(1)
+        self._blocks = Blocks()
         _guards.add(self)
 
     def session(self, session_id: str) -> GuardSession:
@@ -271,17 +276,14 @@ class LoopGuard(Verbs):
         """The calls of tools made with `@guard.tool` in this block belong to one run.
 
         Args:
-            run_id: Its id; `None` makes one up. The state is dropped at the end of the block.
+            run_id: Its id; `None` makes one up. The state is dropped at the end of the block; where several
+                of this process have the id, in each other or beside each other, at the end of the last.
         """
         name = run_id
         if name is None:
             name = f"run-{next(self._numbers) if isinstance(self._runs, Runs) else token_hex(8)}"
-        token = current_run.set(name)
-        try:
+        with self._blocks.block(name, lambda: self.forget(run_id=name)):
             yield name
-        finally:
-            current_run.reset(token)
-            self.forget(run_id=name)
 
     @overload
     def tool(self, function: Callable[Parameters, Result], /) -> Callable[Parameters, Result]: ...
@@ -394,6 +396,7 @@ def _lock_of(runs: Runs | SharedRuns | RemoteRuns) -> AbstractContextManager[obj
 def _after_fork() -> None:
     for guard in list(_guards):
         guard._lock = _lock_of(guard._runs)
+        guard._blocks.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

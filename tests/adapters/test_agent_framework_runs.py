@@ -359,7 +359,7 @@ def test_a_run_that_is_cancelled_is_forgotten() -> None:
 
     guard = WritingGuard()
     asyncio.run(cancelled())
-    assert [told.verb for told in guard.told] == ["before"]
+    assert [told.verb for told in guard.told] == ["before", "after"]
     assert len(guard._runs) == 0
 
 

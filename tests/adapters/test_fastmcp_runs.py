@@ -259,22 +259,30 @@ def test_a_call_that_is_made_again_with_input_counts_once(guard: WritingGuard) -
     assert len({told.call_id for told in guard.of("before")}) == 6
 
 
-def test_a_call_that_is_cancelled_is_taken_back(guard: WritingGuard) -> None:
+def test_a_call_that_clients_give_up_is_refused_in_the_end(guard: WritingGuard) -> None:
     async def waits(query: str) -> str:
         started.set()
         await asyncio.Event().wait()
         return query
 
-    async def cancelled() -> None:
-        calling = asyncio.create_task(server.call_tool("waits", {"query": "a"}))
-        await started.wait()
+    async def given_up(query: str) -> bool:
+        started.clear()
+        calling = asyncio.create_task(server.call_tool("waits", {"query": query}))
+        hangs = asyncio.create_task(started.wait())
+        await asyncio.wait([calling, hangs], return_when=asyncio.FIRST_COMPLETED)
         calling.cancel()
-        await asyncio.gather(calling, return_exceptions=True)
+        hangs.cancel()
+        (answer,) = await asyncio.gather(calling, return_exceptions=True)
+        return isinstance(answer, asyncio.CancelledError)
+
+    async def all_of_them() -> list[bool]:
+        return [await given_up(query) for query in "abcdefaaaaa"]
 
     started = asyncio.Event()
     server = server_of(guard, waits)
-    asyncio.run(cancelled())
-    assert [told.verb for told in guard.told] == ["before", "retract"]
+    assert asyncio.run(all_of_them()) == [True] * 10 + [False]
+    assert [told.verb for told in guard.told] == ["before", "after"] * 10 + ["before"]
+    assert guard.told[-1].verdict.action == "block"
 
 
 def test_calls_that_go_on_in_the_background_are_not_refused(guard: WritingGuard) -> None:

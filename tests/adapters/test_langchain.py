@@ -314,28 +314,6 @@ def test_a_run_that_is_wound_back_is_not_compacted(guard: WritingGuard) -> None:
 # --- many at once
 
 
-def test_a_cancelled_call_is_rolled_back(guard: WritingGuard) -> None:
-    async def cancelled() -> None:
-        started = asyncio.Event()
-
-        @tool
-        async def wait(query: str) -> str:
-            """Wait for ever."""
-            started.set()
-            await asyncio.Event().wait()
-            return query
-
-        agent = create_agent(model_of(asking(1, "wait")), [wait], middleware=[LoopGuardMiddleware(guard)])
-        task = asyncio.create_task(agent.ainvoke(HELLO))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancelled())
-    assert [told.verb for told in guard.told] == ["before", "retract"]
-
-
 def test_runs_at_the_same_time_stay_apart(guard: WritingGuard) -> None:
     def agent() -> Any:
         return create_agent(model_of(asking(4)), [tool(Tools()()["look"])], middleware=[shared])

@@ -1,17 +1,18 @@
-"""LangChain's runs, and calls that are run again."""
+"""LangChain's runs, and calls that are run again or cancelled."""
 
 from __future__ import annotations
 
+import asyncio
 import operator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
 pytest.importorskip("langchain", reason="needs langchain")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import ToolRetryMiddleware
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -21,6 +22,9 @@ from loopwarden.adapters.langchain import LoopGuardMiddleware, LoopGuardState
 from tests.adapters.contract import ToolFailure, Tools, asking
 from tests.adapters.langgraph_agents import HELLO, PAIR, THREAD, asks_a_person, model_of
 from tests.adapters.writing_guard import WritingGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -85,3 +89,81 @@ def test_a_retry_outside_of_the_guard_that_succeeds_is_a_success(guard: WritingG
     agent.invoke(HELLO)
     assert [told.verb for told in guard.told] == ["before", "after", "retract", "before", "after"] * 2
     assert [told.result for told in guard.of("after")][1::2] == ["about a"] * 2
+
+
+class GivesUp(AgentMiddleware[Any, Any]):
+    """Ends a call as soon as it hangs, from outside of the guard."""
+
+    def __init__(self, hangs: asyncio.Event) -> None:
+        super().__init__()
+        self._hangs = hangs
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        self._hangs.clear()
+        call = asyncio.ensure_future(handler(request))
+        hangs = asyncio.ensure_future(self._hangs.wait())
+        await asyncio.wait([call, hangs], return_when=asyncio.FIRST_COMPLETED)
+        call.cancel()
+        hangs.cancel()
+        (answer,) = await asyncio.gather(call, return_exceptions=True)
+        if isinstance(answer, asyncio.CancelledError):
+            return ToolMessage("out of time", tool_call_id=request.tool_call["id"], status="error")
+        return answer
+
+
+def test_a_call_that_is_cancelled_by_a_time_limit_around_it_is_refused_in_the_end(
+    guard: WritingGuard,
+) -> None:
+    async def agent() -> list[str]:
+        hangs = asyncio.Event()
+
+        @tool
+        async def fetch(query: str) -> str:
+            """Hang for ever."""
+            hangs.set()
+            await asyncio.Event().wait()
+            return query
+
+        middleware = [GivesUp(hangs), LoopGuardMiddleware(guard)]
+        ended = await create_agent(model_of(asking(7, "fetch")), [fetch], middleware=middleware).ainvoke(
+            HELLO
+        )
+        return [str(message.content) for message in ended["messages"] if message.type == "tool"]
+
+    answers = asyncio.run(agent())
+    assert answers[:5] == ["out of time"] * 5
+    assert ["was refused" in answer for answer in answers[5:]] == [True, True]
+
+
+def test_a_cancelled_run_raises_what_cancels_it(guard: WritingGuard) -> None:
+    async def cancelled() -> None:
+        started = asyncio.Event()
+
+        @tool
+        async def wait(query: str) -> str:
+            """Wait for ever."""
+            started.set()
+            await asyncio.Event().wait()
+            return query
+
+        agent = create_agent(model_of(asking(1, "wait")), [wait], middleware=[LoopGuardMiddleware(guard)])
+        task = asyncio.create_task(agent.ainvoke(HELLO))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert [told.verb for told in guard.told] == ["before", "after"]
+
+
+def test_a_call_that_a_person_stops_is_as_if_it_had_not_been(guard: WritingGuard) -> None:
+    @tool
+    def look(query: str) -> str:
+        """Is stopped."""
+        raise KeyboardInterrupt
+
+    agent = create_agent(model_of(asking(1)), [look], middleware=[LoopGuardMiddleware(guard)])
+    with pytest.raises(KeyboardInterrupt):
+        agent.invoke(HELLO)
+    assert [told.verb for told in guard.told] == ["before", "retract"]

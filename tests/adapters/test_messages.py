@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, ClassVar
 
 import pytest
 
-from loopwarden import LoopAborted, LoopGuard
+from loopwarden import LoopAborted, LoopGuard, Outcome
 from loopwarden.adapters import Abilities, messages
 from loopwarden.adapters.messages import GuardedMessages
 from tests.adapters.contract import Ask, Contract, Ran, Script, Tools, asking
@@ -267,6 +268,32 @@ def test_results_of_any_shape(form: Any, guard: WritingGuard, result: object, sh
     assert form.shown(answers) == [("c1", shown)]
     (told,) = guard.of("after")
     assert (told.error is not None) is isinstance(result, Exception)
+
+
+@pytest.mark.parametrize(
+    ("result", "text", "late"),
+    [
+        (TimeoutError("20 s"), "TimeoutError: 20 s", True),
+        (asyncio.CancelledError(), "CancelledError", True),
+        (ExceptionGroup("two", [KeyError("a"), OSError("b")]), "OSError: b", False),
+        (ValueError("no"), "ValueError: no", False),
+    ],
+)
+def test_exceptions_say_what_is_in_them(form: Any, result: Any, text: str, late: bool) -> None:
+    told: list[Outcome] = []
+
+    class Hears:
+        def saw(self, _: Any, event: Any, *__: Any) -> None:
+            told.extend([event] if isinstance(event, Outcome) else [])
+
+        def forgot(self, *_: Any) -> None: ...
+
+    guarded = GuardedMessages(LoopGuard(CONFIG, on_error="raise", record=Hears()))
+    judged = guarded.judge([HELLO, form.reply([Ask(tool="look", call_id="c1")])])
+    (message,) = judged.answers({"c1": result})
+    ((_, shown),) = form.shown([message])
+    assert text in shown
+    assert [(text in (one.error or ""), one.timed_out) for one in told] == [(True, late)]
 
 
 def test_a_missing_result_is_said(form: Any, guard: WritingGuard) -> None:

@@ -266,7 +266,7 @@ class _Turn(BaseMiddleware):
             result = await call_next(event, context)
         except HumanInputError:  # nobody could be asked: no failure of the tool, and the end of the turn
             raise
-        except Exception as error:
+        except BaseException as error:  # cancelled, too
             self._done(call, {"error": error})
             raise
         if isinstance(result, ClientToolCallEvent):

@@ -211,6 +211,10 @@ class _Calls(FunctionMiddleware):
             if note is not None:
                 run.notes[call_id] = note
             raise
+        except BaseException as error:  # cancelled, which goes on whatever the guard says
+            if not again:
+                run.after(call_id, error=error)
+            raise
         self._ended(context, call_id, verdict)
 
     def _before(self, context: FunctionInvocationContext, call_id: str) -> Verdict:

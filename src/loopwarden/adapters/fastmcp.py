@@ -130,8 +130,8 @@ class LoopGuardMiddleware(Middleware):
             if noted is None:
                 raise
             return noted
-        except BaseException:  # cancelled: as if it had not been asked for
-            run.verbs.retract([call.call_id], run_id=run.run_id)
+        except BaseException as error:  # cancelled, as by a client's time limit
+            call.ended(error=error)
             raise
         finally:
             _inside.reset(token)

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import Abilities
 from loopwarden.errors import MissingExtraError
-from loopwarden.guarded import current_run
+from loopwarden.events import ALLOW
+from loopwarden.guarded import current_run, is_stop
 
 try:
     from langchain_core.messages import ToolMessage
@@ -131,8 +132,8 @@ class GuardedToolCalls:
         except Exception as error:
             self._ended(call, request, error=error)
             raise
-        except BaseException:  # cancelled: as if it had not been asked for
-            self._dropped(call)
+        except BaseException as error:
+            self._cut_off(call, request, error)
             raise
         return self._answered(call, request, result)
 
@@ -155,8 +156,8 @@ class GuardedToolCalls:
         except Exception as error:
             self._ended(call, request, error=error)
             raise
-        except BaseException:  # cancelled: as if it had not been asked for
-            self._dropped(call)
+        except BaseException as error:
+            self._cut_off(call, request, error)
             raise
         return self._answered(call, request, result)
 
@@ -292,21 +293,29 @@ class GuardedToolCalls:
         return replaced(result, answer, answer.model_copy(update={"content": content}))
 
     def _ended(self, call: _Call, request: ToolCallRequest, *, said: str = "", **outcome: Any) -> None:
+        """Tell what came of a call, and leave if that ends the run."""
+        leave(self._after(call, request, said, outcome))
+
+    def _after(self, call: _Call, request: ToolCallRequest, said: str, outcome: dict[str, Any]) -> Verdict:
         """Tell what came of a call; where the graph ran it again, in the place of what was told before."""
         verbs, run, call_id = call.verbs, call.run, call.call_id
         new = hash(("error" in outcome, said))
         with self._lock:
             known = run.ended.get(call_id)
             if known == new:
-                return
+                return ALLOW
             if run.verdicts.get(call_id) is call.verdict:
                 run.ended[call_id] = new
             if known is not None:
                 verbs.retract([call_id], run_id=run.name)
                 self._told(verbs, run, request, call_id, call.turn)
-        leave(verbs.after(call_id, run_id=run.name, at=time.monotonic(), **outcome))
+        return verbs.after(call_id, run_id=run.name, at=time.monotonic(), **outcome)
 
-    def _dropped(self, call: _Call) -> None:
+    def _cut_off(self, call: _Call, request: ToolCallRequest, error: BaseException) -> None:
+        """A call was cancelled, which goes on whatever the guard says; what was stopped has not been."""
+        if not is_stop(error):
+            self._after(call, request, "", {"error": error})
+            return
         with self._lock:
             if call.call_id in call.run.ended:  # it was run before, and that counts
                 return

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from loopwarden.adapters import with_note
+from loopwarden.guarded import said
 from loopwarden.transcripts import anthropic_messages, openai_chat
 from loopwarden.transcripts.messages import Call, Message, Result, Words, json_text
 
@@ -66,7 +67,7 @@ def ids_of(message: Message) -> tuple[str, ...]:
 def content_of(result: object) -> tuple[Any, bool]:
     """What stands in a message for a result, and whether it is a failure."""
     if isinstance(result, BaseException):
-        return f"{type(result).__name__}: {result}", True
+        return said(result), True
     if isinstance(result, str):
         return result, False
     if (

@@ -38,6 +38,7 @@ from loopwarden.adapters.message_formats import (
     written,
 )
 from loopwarden.errors import LoopAborted
+from loopwarden.guarded import is_out_of_time
 from loopwarden.transcripts.messages import Message, Result, Summary, Words, json_text
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class Judged:
     refused: Mapping[str, str]
     notes: Mapping[str, str]
     _anthropic: bool
-    _tell: Callable[[str, Result], None]
+    _tell: Callable[[str, Result, bool], None]
 
     def answers(self, results: Mapping[str, object]) -> list[dict[str, Any]]:
         """The messages to append: one result for each call, refusals and notes included.
@@ -132,12 +133,14 @@ class Judged:
         """
         contents: dict[str, tuple[Any, bool]] = {call: (text, True) for call, text in self.refused.items()}
         for call in self.run:
-            content, failed = content_of(results[call.call_id])
+            result = results[call.call_id]
+            content, failed = content_of(result)
             (message,) = written({call.call_id: (content, failed)}, anthropic=self._anthropic)
             (told,) = parsed_message(message)[0].steps
             if isinstance(told, Result):
                 failure = content if failed else None
-                self._tell(call.call_id, replace(told, error=failure, result=None if failed else told.result))
+                told = replace(told, error=failure, result=None if failed else told.result)
+                self._tell(call.call_id, told, isinstance(result, BaseException) and is_out_of_time(result))
             contents[call.call_id] = noted(content, self.notes.get(call.call_id)), failed
         return written(
             {call.call_id: contents[call.call_id] for call in self.calls}, anthropic=self._anthropic
@@ -370,7 +373,7 @@ class GuardedMessages:
             self._open[call.call_id] = call.tool, note
         return verdict
 
-    def _ended(self, call_id: str, told: Result) -> None:
+    def _ended(self, call_id: str, told: Result, timed_out: bool = False) -> None:
         """A result stands in the list, or is about to; what is known already is nothing new."""
         if call_id not in self._open:
             return
@@ -379,8 +382,9 @@ class GuardedMessages:
         missing = None if self._exists(tool) else tool
         if missing is not None and error is None:
             result, error = None, json_text(result)
-        outcome: dict[str, Any] = {"result": result, "error": error, "unknown_tool": missing}
-        _leave(self._verbs.after(call_id, run_id=self.run_id, at=time.monotonic(), **outcome))
+        outcome: dict[str, Any] = {"result": result, "error": error, "timed_out": timed_out}
+        outcome |= {"unknown_tool": missing, "run_id": self.run_id, "at": time.monotonic()}
+        _leave(self._verbs.after(call_id, **outcome))
 
     def _exists(self, tool: str) -> bool:
         return self._tools is None or tool in self._tools

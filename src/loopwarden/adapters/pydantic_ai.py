@@ -202,9 +202,9 @@ class _Run(GuardCapability):
         except Exception as error:
             self._failed(call_id, verdict, error)
             raise
-        except BaseException:  # cancelled: as if it had not been asked for
+        except BaseException as error:  # cancelled, which goes on whatever the guard says
             if self.run_id is not None:
-                self._verbs.retract([call_id], run_id=self._run_id)
+                self._tell(call_id, self._verbs.after(call_id, error=error, run_id=self._run_id))
             raise
         compared = _plain(result) if self.compared is None else self.compared(result)
         self._leave(call_id, self._verbs.after(call_id, result=compared, run_id=self._run_id))

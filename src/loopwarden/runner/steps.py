@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
 )
 
 from loopwarden.errors import LoopAborted
+from loopwarden.guarded import said
 from loopwarden.runner.history import context_of, drop_structure, text_of
 from loopwarden.runner.tools.shapes import ended
 
@@ -63,10 +64,7 @@ class NothingSaid(Exception):  # noqa: N818 - a signal, not a fault
 
 def _words(error: Exception) -> str:
     """A tool's fault, for the model."""
-    try:
-        return f"{type(error).__name__}: {str(error)[:_LONGEST]}"
-    except Exception:  # noqa: BLE001 - the tool's own exception may be broken too
-        return type(error).__name__
+    return said(error)[:_LONGEST]
 
 
 @dataclass(eq=False)

@@ -6,11 +6,11 @@ import functools
 import inspect
 import time
 import weakref
-from contextvars import ContextVar
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from loopwarden.errors import LoopAborted
+from loopwarden.guarded.blocks import current_run
 from loopwarden.telemetry import log
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from loopwarden.core.settings import Settings
     from loopwarden.events import Verdict
-
-current_run: Final[ContextVar[str | None]] = ContextVar("loopwarden_run", default=None)
-"""The run that calls of guarded functions belong to."""
 
 _first_calls: Final[weakref.WeakKeyDictionary[Asked, str]] = weakref.WeakKeyDictionary()
 """By guard the first call of a function of its outside of a run."""
@@ -52,9 +49,6 @@ class Asked(Protocol):
         run_id: str | None,
     ) -> Verdict:
         """What came of it."""
-
-    def retract(self, call_ids: list[str], *, run_id: str | None) -> Verdict:
-        """It is rolled back."""
 
 
 def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Callable[..., Any]:
@@ -88,16 +82,18 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
         _leave(verdict)
         return call_id, run_id, verdict
 
+    def raised(call_id: str, run_id: str | None, error: BaseException) -> None:
+        verdict = guard.after(call_id, error=error, run_id=run_id)
+        if isinstance(error, Exception):  # else it is cancelled, which must go on; the next call is told
+            _leave(verdict)
+
     async def awaited(
         start: Callable[[], Awaitable[Any]], call_id: str, run_id: str | None, verdict: Verdict
     ) -> Any:
         try:
             result = await start()
-        except Exception as error:
-            _leave(guard.after(call_id, error=error, run_id=run_id))
-            raise
-        except BaseException:  # cancelled or interrupted: as if it had not been asked for
-            guard.retract([call_id], run_id=run_id)
+        except BaseException as error:
+            raised(call_id, run_id, error)
             raise
         _leave(guard.after(call_id, result=result, run_id=run_id))
         return _warned(result, verdict)
@@ -120,11 +116,8 @@ def guarded(guard: Asked, function: Callable[..., Any], name: str | None) -> Cal
             return verdict.message
         try:
             result = function(*args, **kwargs)
-        except Exception as error:
-            _leave(guard.after(call_id, error=error, run_id=run_id))
-            raise
-        except BaseException:  # cancelled or interrupted: as if it had not been asked for
-            guard.retract([call_id], run_id=run_id)
+        except BaseException as error:
+            raised(call_id, run_id, error)
             raise
         if inspect.iscoroutine(result):  # a plain function or an object that hands on an async one
             return awaited(lambda: result, call_id, run_id, verdict)
@@ -182,11 +175,3 @@ def _warned(result: Any, verdict: Verdict) -> Any:
     if type(result) is dict:
         return {**result, "loop_warning": verdict.message}
     return result
-
-
-def said(error: BaseException) -> str:
-    """An exception of a tool as text."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - the tool's own exception may be broken too
-        return type(error).__name__
