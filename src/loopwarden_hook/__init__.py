@@ -60,6 +60,7 @@ def main() -> int:
     host, event = words[0], words[1] if len(words) > 1 else ""
     code, out, err = 0, b"", b""
     try:
+        fill_streams()
         _limit()
         payload = _read()
         folder = state_folder()
@@ -76,6 +77,19 @@ def main() -> int:
     _write(1, out)
     _write(2, err)
     os._exit(code)
+
+
+def fill_streams() -> None:
+    """Give a process the standard streams that it was started without: empty, or not to be written.
+
+    Else the next file that is opened takes the number of one, and gets what is written to that.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # the lowest number that is free, which is this one
+            os.set_inheritable(os.open(os.devnull, os.O_WRONLY if number > 1 else os.O_RDONLY), True)
 
 
 def state_folder() -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
 import shutil
 import sys
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from loopwarden.cli import (
     verify,
 )
 from loopwarden.cli.options import Group
+from loopwarden.cli.streams import drop_output, flush_output, open_streams
 from loopwarden.errors import LoopwardenError
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ def _faults() -> Iterator[None]:
         try:
             yield
         finally:
-            try:
-                sys.stdout.flush()
-            except OSError as error:  # the disk is full: say what could not be written
-                raise OSError(error.errno, error.strerror, "standard output") from error
+            flush_output()
     except typer.BadParameter as error:
         error.message = error.message.removeprefix("Value error, ")  # what pydantic puts before typer's words
         raise
@@ -76,19 +72,12 @@ def _faults() -> Iterator[None]:
     except KeyboardInterrupt as error:
         raise typer.Exit(EXIT_INTERRUPTED) from error
     except BrokenPipeError as error:
-        _close()
+        drop_output()
         raise typer.Exit(EXIT_CLOSED) from error
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"loopwarden: {where}{error.strerror or error}", err=True)
         raise typer.Exit(EXIT_FAULT) from error
-
-
-def _close() -> None:
-    """Nobody reads on; Python would complain once more when it closes the streams at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
 
 
 app = typer.Typer(
@@ -137,13 +126,11 @@ def common(
 
 def run() -> None:
     """Entry of the `loopwarden` script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a screen that can't show every character
+    open_streams()
     columns = shutil.get_terminal_size().columns
     narrow = max(columns, 20) - 2 if columns < _NARROW else None  # help is not told of such screens otherwise
     try:
         app(prog_name="loopwarden", terminal_width=narrow)
     except BrokenPipeError:  # while a message about wrong use was printed
-        _close()
+        drop_output()
         sys.exit(EXIT_CLOSED)
