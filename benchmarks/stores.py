@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 BATCH = 10
 SHORT, LONG = 30, 1000
 """Calls of the runs that are measured; a run of 1,000 calls has a state that no longer grows."""
+OPEN = 256
+"""Calls without an outcome that a run keeps at most."""
 BOUNDS = {("sqlite", SHORT): 150.0, ("sqlite", LONG): 250.0}
 
 
@@ -92,6 +94,20 @@ def timed(guards: list[LoopGuard], first: int, turns: int, loop: bool) -> list[f
     return [median(times) for times in spent]
 
 
+def timed_open(guards: list[LoopGuard], turns: int) -> list[float]:
+    """Median nanoseconds per `before` of each guard, in runs with `OPEN` calls that have no outcome."""
+    spent: list[list[float]] = [[] for _ in guards]
+    for guard in guards:
+        guard.forget(run_id="run")
+    for number in range(OPEN + turns):
+        for guard, times in zip(guards, spent, strict=True):
+            start = perf_counter_ns()
+            guard.before("read", {"path": f"src/part_{number}.py"}, call_id=f"call-{number}", run_id="run")
+            if number >= OPEN:
+                times.append(perf_counter_ns() - start)
+    return [median(times) for times in spent]
+
+
 def main() -> int:
     """Measure and print."""
     options_of = parser(__doc__ or "")
@@ -120,6 +136,10 @@ def main() -> int:
                 bound = None if loop else BOUNDS.get((name, calls))
                 row = f"{name}, {calls} calls, {kind}"
                 lines.append(Line(name=row, value=time / base, bound=bound, note=note))
+        base, *times = timed_open(guards, turns)
+        for name, time in zip(stores, times, strict=True):
+            note = f"{time / 1000:.0f} us an event over {base / 1000:.1f} us in process"
+            lines.append(Line(name=f"{name}, {OPEN} calls open", value=time / base, bound=None, note=note))
     return show(lines, options)
 
 

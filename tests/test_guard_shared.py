@@ -100,3 +100,27 @@ def test_a_child_process_goes_on_by_itself_even_if_a_thread_was_in_the_guard() -
         check=False,
     )
     assert (shown.stdout.split(), shown.stderr) == (["3", "3"], "")
+
+
+def test_calls_that_stay_open_bound_what_a_store_reads_and_writes() -> None:
+    guard = strict()
+    sizes = []
+    for number in range(1200):
+        guard.before("read", {"path": f"{number:04}"}, call_id=f"call-{number:04}", run_id="r")
+        if number in (600, 1199):
+            sizes.append(len(guard.save(run_id="r") or b""))
+    assert sizes[1] < 1.1 * sizes[0] < 80_000
+
+
+def test_two_hundred_calls_of_one_reply_may_be_open_at_once() -> None:
+    guard = strict(SMALL | {"historySize": 2000})
+    for turn in range(6):
+        names = [f"{turn}-{number}" for number in range(200)]
+        verdicts = [
+            guard.before("read", {"path": name[2:]}, call_id=name, run_id="r", turn_id=str(turn))
+            for name in names
+        ]
+        for name, verdict in zip(names, verdicts, strict=True):
+            if verdict.action != "block":
+                guard.after(name, result="same", run_id="r")
+    assert {verdict.action for verdict in verdicts} == {"block", "abort"}

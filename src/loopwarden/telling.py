@@ -7,9 +7,11 @@ them are told.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from loopwarden.errors import StoreError
 from loopwarden.events import Compaction
 from loopwarden.telemetry import log
 from loopwarden.telemetry.faults import Faults
@@ -99,7 +101,7 @@ class Telling:
         self._faults = Faults()
         self._raises = raises
         self._logged: dict[tuple[str | None, str | None, str | None], None] = {}
-        self._quiet_until = -_QUIET_SECONDS
+        self._quiet_until: dict[object, float] = {}
         self._own: RunRecorder | None = None
         self.observer: Observer | None = None
         if record is True or isinstance(record, str | os.PathLike):
@@ -179,15 +181,35 @@ class Telling:
 
     def _record_fault(self) -> None:
         """A disk that is full stays so for a while, and every event would say it."""
-        if self._raises:
-            raise  # noqa: PLE0704 - the exception that is being handled
+        error = sys.exception()
+        if self._raises or not isinstance(error, OSError | StoreError):
+            self._fault("the run record")
+            return
+        kind = fault_kind(error)
         now = time.monotonic()
-        if now >= self._quiet_until:
-            self._quiet_until = now + _QUIET_SECONDS
-            log.logger.exception("fault in the run record (told once a minute)")
+        if now >= self._quiet_until.get(kind, now):
+            self._quiet_until[kind] = now + _QUIET_SECONDS
+            log_unwritten(self.observer, error)
 
     def _fault(self, where: str) -> None:
         """Called while an exception is handled."""
         if self._raises:
             raise  # noqa: PLE0704 - the exception that is being handled
         self._faults.tell(f"fault in {where}")
+
+
+def fault_kind(error: BaseException | None) -> tuple[object, object]:
+    """What tells a fault from another one, of those that are logged once a minute."""
+    return type(error), getattr(error, "errno", None)
+
+
+def log_unwritten(observer: Observer | None, error: BaseException | None) -> bool:
+    """Log in one line that a record can't be written, as on a full disk; `False`: it is another fault."""
+    if not isinstance(error, OSError | StoreError):
+        return False
+    place = getattr(error, "filename", None) or getattr(observer, "path", None)
+    said = str(getattr(error, "strerror", None) or error)
+    if place is not None and str(place) not in said:
+        said = f"{log.one_word(place)}: {said}"
+    log.logger.error("run record: %s; entries are lost until it can be written (told once a minute)", said)
+    return True

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from loopwarden.core.settings import Settings
     from loopwarden.events import AbortCode, Action, Event
 
-_OPEN: Final = 4096
-"""Calls that may be open at once; the oldest is given up first."""
+_OPEN: Final = 256
+"""Calls that may be open at once; the oldest is given up first. A shared store reads and writes them all
+at each event."""
 
 _WRITES: Final = 1024
 """Writes that are remembered, to tell a new one; the oldest is forgotten first."""

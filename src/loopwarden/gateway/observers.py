@@ -7,11 +7,13 @@ in a shared store. While they are told, `speaker()` names the agent.
 
 from __future__ import annotations
 
+import sys
 import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from loopwarden.telemetry import log
+from loopwarden.telling import fault_kind, log_unwritten
 
 if TYPE_CHECKING:
     from loopwarden.core.settings import Settings
@@ -63,7 +65,7 @@ class Observers:
 
     def __init__(self) -> None:
         self._all: list[Observer] = []
-        self._quiet_until: dict[int, float] = {}
+        self._quiet_until: dict[object, float] = {}
 
     def add(self, observer: Observer) -> None:
         """Tell this one, too, after the others."""
@@ -115,9 +117,11 @@ class Observers:
     def _fault(self, observer: Observer) -> None:
         """A disk that is full stays so for a while, and every event would say it."""
         now = time.monotonic()
-        if now >= self._quiet_until.get(id(observer), 0.0):
-            self._quiet_until[id(observer)] = now + _QUIET_SECONDS
-            log.logger.exception("fault in %s (told once a minute)", type(observer).__name__)
+        kind = id(observer), fault_kind(sys.exception())
+        if now >= self._quiet_until.get(kind, now):
+            self._quiet_until[kind] = now + _QUIET_SECONDS
+            if not log_unwritten(observer, sys.exception()):
+                log.logger.exception("fault in %s (told once a minute)", type(observer).__name__)
 
 
 class Seat:
