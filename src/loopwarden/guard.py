@@ -14,15 +14,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args, overload
 
-from loopwarden.core.settings import Mode
+from loopwarden.core.settings import Mode, Settings
 from loopwarden.errors import StoreError
 from loopwarden.events import ALLOW, Compaction, Outcome, Retraction, ToolCall, UserMessage
 from loopwarden.guarded import Blocks, guarded, is_out_of_time, is_stop, said
-from loopwarden.live_runs import Over
+from loopwarden.live_runs import Over, Told
 from loopwarden.opening import opened
 from loopwarden.runs import Runs
-from loopwarden.shared_runs import SharedRuns
-from loopwarden.stores import IDLE_SECONDS, MAX_RUNS
+from loopwarden.shared_runs import SharedRun, SharedRuns
+from loopwarden.stores import IDLE_SECONDS, MAX_RUNS, Store
 from loopwarden.telemetry.faults import Faults
 from loopwarden.telling import Telling
 
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 
     from loopwarden.config import Config
     from loopwarden.core.run_state import RunState
-    from loopwarden.core.settings import Settings
     from loopwarden.events import Event, Verdict
     from loopwarden.journaled_runs import JournaledRuns
-    from loopwarden.live_runs import Told
     from loopwarden.remote import RemoteRun, RemoteRuns
-    from loopwarden.shared_runs import SharedRun
-    from loopwarden.stores import Store
     from loopwarden.telling import Listener, Observer
 
 Parameters = ParamSpec("Parameters")
