@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from loopwarden.gateway.token import Token
 
 NO_RECORD = "none"
+_GARBAGE = 50_000
+"""More objects than before after which garbage is looked for; Python's default is 700."""
+
 _FRAMES = 20
 
 
@@ -127,11 +130,12 @@ async def _main(
 def _ready(listening: socket.socket, host: str, token: Token) -> None:
     """Say where it is; with the token only where a person reads it.
 
-    What was loaded up to here stays until the end, and is left out when garbage is looked for. Requests that
-    wait for a store outlive the young generations, so that all that is not left out would be searched often.
+    What was loaded up to here stays until the end, and is left out when garbage is looked for; and that is
+    done less often than by default: the runs at hand, and requests that wait, are searched each time.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
     number = listening.getsockname()[1]
     address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
     typer.echo(f"listening on {address}")
