@@ -25,7 +25,7 @@ Group = list["Call"]
 WAITING = 64
 """Calls that wait for the outcome of an earlier one, before that is passed over by the rows."""
 
-OPEN = 4096
+OPEN = 256
 """Calls that may be open at once."""
 
 WRITES = 1024
