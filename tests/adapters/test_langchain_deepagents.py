@@ -220,7 +220,7 @@ def test_a_sub_agent_that_waits_for_a_person_counts_once(guard: WritingGuard, wa
     assert guard.of("retract") == []
 
 
-def test_a_sub_agent_that_is_cancelled_takes_its_call_back(guard: WritingGuard) -> None:
+def test_calls_of_a_sub_agent_that_is_cancelled_are_over_and_count(guard: WritingGuard) -> None:
     async def cancelled() -> None:
         started = asyncio.Event()
 
@@ -240,4 +240,4 @@ def test_a_sub_agent_that_is_cancelled_takes_its_call_back(guard: WritingGuard) 
             await task
 
     asyncio.run(cancelled())
-    assert sorted(told.verb for told in guard.told) == ["before", "before", "retract", "retract"]
+    assert sorted(told.verb for told in guard.told) == ["after", "after", "before", "before"]

@@ -109,10 +109,9 @@ class _CallsBelow(BaseCallbackHandler):
         if (call := self._open.pop(run_id, None)) is None or isinstance(error, GraphBubbleUp):
             return
         call_id, run, _ = call
-        if isinstance(error, Exception):
-            self._ended(call_id, run, error=error)
-        else:
-            self._verbs.retract([call_id], run_id=run)
+        verdict = self._verbs.after(call_id, error=error, run_id=run, at=time.monotonic())
+        if isinstance(error, Exception):  # a cancellation goes on whatever the guard says
+            leave(verdict)
 
     def _ended(self, call_id: str, run: str, **outcome: Any) -> None:
         leave(self._verbs.after(call_id, run_id=run, at=time.monotonic(), **outcome))
