@@ -31,6 +31,7 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 from sybil.sybil import SybilCollection
+from tests.event_loops import closed_at_the_end
 
 if TYPE_CHECKING:
     from sybil.typing import Parser
@@ -43,6 +44,8 @@ def enter_folder(namespace: dict[str, Any]) -> None:
     """Make the document's folder and go there."""
     folder = tempfile.TemporaryDirectory(prefix="loopwarden-docs-")
     namespace["_folder"], namespace["_back"] = folder, Path.cwd()
+    namespace["_loop"] = closed_at_the_end()
+    namespace["_loop"].__enter__()
     for name in ("examples", "tests"):
         (Path(folder.name) / name).symlink_to(ROOT / name)
     os.chdir(folder.name)
@@ -53,6 +56,7 @@ def leave_folder(namespace: dict[str, Any]) -> None:
     for process in namespace.get("_background", ()):
         process.terminate()
         process.wait(CONSOLE_SECONDS)
+    namespace["_loop"].__exit__(None, None, None)
     os.chdir(namespace["_back"])
     namespace["_folder"].cleanup()
 

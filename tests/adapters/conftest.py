@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.event_loops import closed_at_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +17,5 @@ pytest.register_assert_rewrite("tests.adapters.contract")
 @pytest.fixture
 def closed_loop() -> Iterator[None]:
     """For hosts that make an event loop where there is none, and leave it open."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    yield
-    asyncio.set_event_loop(None)
-    loop.close()
+    with closed_at_the_end():
+        yield

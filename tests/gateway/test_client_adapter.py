@@ -17,6 +17,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from loopwarden import LoopAborted, LoopGuard
 from loopwarden.adapters.pydantic_ai import GuardCapability
 from loopwarden.remote import service
+from tests.event_loops import closed_at_the_end
 from tests.gateway.processes import PATIENCE
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def guard(gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(service, "CONNECT_SECONDS", PATIENCE)
     monkeypatch.setattr(service, "ANSWER_SECONDS", PATIENCE)
     found = LoopGuard(store=f"http://:{gateway.token}@127.0.0.1:{gateway.port}", on_error="raise")
-    yield found
+    with closed_at_the_end():
+        yield found
     found.close()
 
 
